@@ -14,7 +14,6 @@ from attnlib.convert import (
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.tiled import tiled_attention
 
 __all__ = [
     "CausalAttention",
@@ -30,5 +29,4 @@ __all__ = [
     "split_to_stacked",
     "split_to_torch",
     "stacked_to_split",
-    "tiled_attention",
 ]

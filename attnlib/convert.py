@@ -143,7 +143,7 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
 
     Returns:
         An nn.MultiheadAttention with embed_dim = d_out and batch_first=True, on the same device,
-        in the same dtype and mode, with weights of its own. It hides nothing by itself: called
+        in the same dtype and mode, with weights of its own. It masks nothing by itself: called
         as module(x, x, x, attn_mask=causal_mask(num_tokens)), its outputs, weights and gradients
         are equal. Without qkv_bias its in_proj_bias is None while out_proj has a bias. No
         argument of nn.MultiheadAttention says that: set in_proj_bias = None on a new one before
@@ -225,7 +225,7 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
     _require_projections(fused, "W_qkv")
     if fused.rotary_base is not None:
         raise ValueError(
-            f"rotary_base={fused.rotary_base} has no place in MultiHeadAttention, which turns no "
+            f"rotary_base={fused.rotary_base} has no place in MultiHeadAttention, which rotates no "
             "queries and keys"
         )
 

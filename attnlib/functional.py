@@ -30,7 +30,7 @@ def causal_mask(
         device: where the mask is made.
 
     Returns:
-        is_future, bool, (num_queries, num_keys). True means: this query may not see this key.
+        is_future, bool, (num_queries, num_keys). True means: this query may not attend to this key.
 
     Raises:
         TypeError: a number of tokens is not an int.
@@ -56,7 +56,7 @@ def attention(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    is_hidden: Tensor | None = None,
+    is_masked: Tensor | None = None,
     dropout: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mix the values, each query by its own weights.
@@ -68,18 +68,18 @@ def attention(
         queries: floating, (..., num_queries, head_dim).
         keys: floating, (..., num_keys, head_dim).
         values: floating, (..., num_keys, value_dim).
-        is_hidden: bool, broadcastable to (..., num_queries, num_keys). True means: this query
-            may not see this key. A row that is hidden entirely gives NaN.
+        is_masked: bool, broadcastable to (..., num_queries, num_keys). True means: this query
+            may not attend to this key. A row that is masked entirely gives NaN.
         dropout: applied to the weights after softmax, for instance an nn.Dropout.
 
     Returns:
         context_vec, (..., num_queries, value_dim), and attn_weights, (..., num_queries, num_keys),
-        as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and hidden
-        keys have weight exactly 0. Values at hidden keys must still be finite: 0 * NaN is NaN.
+        as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and masked
+        keys have weight exactly 0. Values at masked keys must still be finite: 0 * NaN is NaN.
 
     Raises:
         TypeError: one of the three is not a tensor of floating-point numbers of their common
-            dtype, is_hidden is not one of bools, or dropout is no function.
+            dtype, is_masked is not one of bools, or dropout is no function.
         ValueError: their shapes or devices do not fit.
 
     >>> one_key = torch.ones(1, 2)
@@ -89,13 +89,13 @@ def attention(
     Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
     is d_k. The queries are scaled rather than the scores: the same result with fewer divisions.
     """
-    require_attention(queries, keys, values, is_hidden, dropout)
+    require_attention(queries, keys, values, is_masked, dropout)
 
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)
     attn_scores = queries @ keys.transpose(-2, -1)  # (..., num_queries, num_keys)
-    if is_hidden is not None:
-        attn_scores = _hide(attn_scores, is_hidden)  # (..., num_queries, num_keys)
+    if is_masked is not None:
+        attn_scores = _mask_scores(attn_scores, is_masked)  # (..., num_queries, num_keys)
     attn_weights = torch.softmax(attn_scores, dim=-1)  # (..., num_queries, num_keys)
     if dropout is not None:
         attn_weights = dropout(attn_weights)  # (..., num_queries, num_keys)
@@ -103,15 +103,15 @@ def attention(
     return context_vec, attn_weights
 
 
-def _hide(attn_scores: Tensor, is_hidden: Tensor) -> Tensor:
-    """Return the scores with -inf where they are hidden.
+def _mask_scores(attn_scores: Tensor, is_masked: Tensor) -> Tensor:
+    """Return the scores with -inf where they are masked.
 
     One mask for all scores is filled in place: a second tensor of their size would cost as much
     time as their product. A mask with more dimensions, vmap's included, makes more scores.
     """
-    if is_hidden.ndim > 2 or torch._C._functorch.is_batchedtensor(is_hidden):
-        return attn_scores.masked_fill(is_hidden, -torch.inf)
-    return attn_scores.masked_fill_(is_hidden, -torch.inf)
+    if is_masked.ndim > 2 or torch._C._functorch.is_batchedtensor(is_masked):
+        return attn_scores.masked_fill(is_masked, -torch.inf)
+    return attn_scores.masked_fill_(is_masked, -torch.inf)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import CausalModule, Device
-from attnlib.rotary import ROTATIONS, rotary_angles
+from attnlib.rotary import ROTATIONS, rotary_cos_sin
 from attnlib.validate import (
     autocasts,
     positive_ints,
@@ -28,7 +28,7 @@ from attnlib.validate import (
 # and 2.13 that changed was not tried; scaled and repeated heads are right in all of them.
 OLD_KERNELS = torch.__version__ < "2.13"
 
-Angles = tuple[Tensor, Tensor]  # cos and sin, of rotary_angles
+CosSin = tuple[Tensor, Tensor]  # cos and sin, of rotary_cos_sin
 
 
 class KeyValueCache:
@@ -173,7 +173,7 @@ def fused_attention(
 def _mix(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> Tensor:
     """Do what fused_attention does, without asking whether it can."""
     num_queries, num_keys = queries.shape[2], keys.shape[2]
-    may_attend = None  # a single newest token may see all of them
+    may_attend = None  # a single newest token may attend to all of them
     if 1 < num_queries < num_keys:
         may_attend = ~causal_mask(num_queries, num_keys, device=queries.device)
     heads_share = bool(queries.shape[1] > keys.shape[1])  # torch.jit.trace has tensors for sizes
@@ -256,10 +256,10 @@ class FusedMultiHeadAttention(CausalModule):
             num_heads / num_kv_heads heads of queries, and the cache is smaller by that factor.
             None means num_heads, the usual multi-head attention; 1 is multi-query attention.
         out_bias: whether out_proj has a bias.
-        rotary_base: base of rotary_angles, by which queries and keys are turned before they meet;
-            head_dim must then be even. None turns nothing.
-        rotary_layout: which numbers are turned together, "halves" (rotate_halves) or "pairs"
-            (rotate_pairs).
+        rotary_base: base of rotary_cos_sin, by which queries and keys are rotated;
+            head_dim must then be even. None rotates nothing.
+        rotary_layout: which numbers are rotated together, "half" (rotate_half) or "interleaved"
+            (rotate_interleaved).
         device: where the parameters are made.
         dtype: floating dtype of the parameters.
 
@@ -272,8 +272,8 @@ class FusedMultiHeadAttention(CausalModule):
         num_tokens, num_tokens), after dropout. No kernel gives these, so they are computed by
         attnlib.attention: context_vec is then equal up to rounding only.
 
-        forward(x, angles=angles) takes what angles() returned for such an x, so that the layers
-        of a model do not compute the same angles again. Without rotary_base they are not used.
+        forward(x, cos_sin=cos_sin) takes what cos_sin() returned for such an x, so that the layers
+        of a model do not compute the same numbers again. Without rotary_base they are not used.
 
         forward(x, cache=cache), with a cache of new_cache, takes x as the tokens that follow
         those in the cache, adds their keys and values to it, and returns what the pass over all
@@ -312,7 +312,7 @@ class FusedMultiHeadAttention(CausalModule):
         *,
         out_bias: bool = True,
         rotary_base: float | None = None,
-        rotary_layout: str = "halves",
+        rotary_layout: str = "half",
         device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -342,23 +342,25 @@ class FusedMultiHeadAttention(CausalModule):
         sizes = (batch_size, self.num_kv_heads, max_tokens, self.head_dim)
         return KeyValueCache(*sizes, weight.dtype, weight.device)
 
-    def angles(self, x: Tensor, cache: KeyValueCache | None = None) -> Angles:
-        """Return cos and sin by which forward turns the tokens of x.
+    def cos_sin(self, x: Tensor, cache: KeyValueCache | None = None) -> CosSin:
+        """Return cos and sin by which forward rotates the tokens of x.
 
-        The layers of a model turn alike: it may ask one of them, and give the answer to each.
+        They are the same in all layers of a model, so it can ask one layer and pass them to each.
         """
         if self.rotary_base is None:
-            raise ValueError("a module with rotary_base=None turns nothing, so it has no angles")
+            raise ValueError(
+                "a module with rotary_base=None rotates nothing, so it has no cos and sin"
+            )
         held = 0 if cache is None else cache.num_tokens
         positions = torch.arange(held, held + x.shape[1], device=x.device)  # (num_tokens)
-        return rotary_angles(positions, self.head_dim, self.rotary_base, x.dtype)
+        return rotary_cos_sin(positions, self.head_dim, self.rotary_base, x.dtype)
 
     def forward(
         self,
         x: Tensor,
         return_weights: bool = False,
         cache: KeyValueCache | None = None,
-        angles: Angles | None = None,
+        cos_sin: CosSin | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, and attn_weights if asked; a cache holds the tokens before x."""
         require_input(x, self.d_in, self.context_length, self.W_qkv)
@@ -366,12 +368,12 @@ class FusedMultiHeadAttention(CausalModule):
 
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
         heads = split_heads(qkv, self.num_heads + 2 * self.num_kv_heads)
-        turned = self.num_heads + self.num_kv_heads
-        turning, values = heads.split_with_sizes([turned, self.num_kv_heads], dim=1)
+        num_rotated = self.num_heads + self.num_kv_heads
+        rotated, values = heads.split_with_sizes([num_rotated, self.num_kv_heads], dim=1)
         if self.rotary_base is not None:
-            cos, sin = self.angles(x, cache) if angles is None else angles
-            turning = ROTATIONS[self.rotary_layout](turning, cos, sin)
-        queries, keys = turning.split_with_sizes([self.num_heads, self.num_kv_heads], dim=1)
+            cos, sin = self.cos_sin(x, cache) if cos_sin is None else cos_sin
+            rotated = ROTATIONS[self.rotary_layout](rotated, cos, sin)
+        queries, keys = rotated.split_with_sizes([self.num_heads, self.num_kv_heads], dim=1)
         if cache is not None:
             keys, values = cache.write(keys, values)
 
@@ -400,14 +402,14 @@ class FusedMultiHeadAttention(CausalModule):
     def _require_rotary(self) -> None:
         if self.rotary_layout not in ROTATIONS:
             raise ValueError(
-                f"rotary_layout must be 'halves' or 'pairs', not {self.rotary_layout!r}"
+                f"rotary_layout must be 'half' or 'interleaved', not {self.rotary_layout!r}"
             )
         if self.rotary_base is None:
             return
         require_rate("rotary_base", self.rotary_base)
         if self.head_dim % 2:
             raise ValueError(
-                "rotary positions turn the numbers of a head in pairs, but head_dim = "
+                "rotary positions rotate the numbers of a head in pairs, but head_dim = "
                 f"d_out / num_heads = {self.d_out} / {self.num_heads} = {self.head_dim} is odd"
             )
 

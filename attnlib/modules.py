@@ -83,7 +83,7 @@ class CausalModule(nn.Module):
 
 
 def _is_causal(mask: Tensor) -> bool:
-    """Return whether a mask hides the future and nothing else, or has no numbers to tell."""
+    """Return whether a mask excludes the future and nothing else, or has no numbers to tell."""
     if mask.is_meta:
         return True
     if mask.ndim < 2 or mask.numel() != mask.shape[-1] ** 2:
@@ -93,7 +93,7 @@ def _is_causal(mask: Tensor) -> bool:
 
 
 class CausalAttention(CausalModule):
-    """Let each token look back, and only back, with one head.
+    """Let each token attend to itself and the tokens before it, with one head.
 
     Equation:
         context_vec = softmax(mask(queries @ keys^T / sqrt(d_out))) @ values

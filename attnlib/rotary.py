@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by angles that grow with their place in the text.
+"""Rotary positions: queries and keys are rotated by angles that grow with their position.
 
 The score of two tokens then depends on their vectors and on their distance, not on where they are.
 """
@@ -11,18 +11,18 @@ from torch import Tensor
 from attnlib.validate import positive_ints, require_floating, require_floating_dtype, require_rate
 
 
-def rotary_angles(
+def rotary_cos_sin(
     positions: Tensor, head_dim: int, base: float = 10_000.0, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the angles by which each position turns its pairs of numbers.
+    """Return cosine and sine of the angles by which each position rotates its pairs of numbers.
 
     Equation:
         angle[t, i] = positions[t] / base^(2i / head_dim), for pair i of head_dim / 2
 
     Args:
-        positions: (num_tokens), of any dtype that counts: 0 turns nothing.
+        positions: (num_tokens), of any dtype that counts: 0 rotates nothing.
         head_dim: width of a head, even.
-        base: the slowest pair turns about base times more slowly than the fastest, > 0.
+        base: the slowest pair rotates about base times more slowly than the fastest, > 0.
         dtype: floating dtype of the result, torch's default if None. The angles are computed in
             float32 at least.
 
@@ -33,7 +33,7 @@ def rotary_angles(
         TypeError: positions are no tensor, or another argument is of the wrong type.
         ValueError: positions are not one row, head_dim is odd or not positive, or base is.
 
-    >>> cos, sin = rotary_angles(torch.arange(3), head_dim=4, base=100.0)
+    >>> cos, sin = rotary_cos_sin(torch.arange(3), head_dim=4, base=100.0)
     >>> torch.atan2(sin, cos)  # the second pair is 100^(2/4) = 10 times slower
     tensor([[0.0000, 0.0000],
             [1.0000, 0.1000],
@@ -50,7 +50,7 @@ def rotary_angles(
         raise ValueError(f"positions must be (num_tokens), not {tuple(positions.shape)}")
     (head_dim,) = positive_ints(head_dim=head_dim)
     if head_dim % 2:
-        raise ValueError(f"head_dim must be even, to be turned in pairs, not {head_dim}")
+        raise ValueError(f"head_dim must be even, as numbers rotate in pairs, not {head_dim}")
     require_rate("base", base)
     require_floating_dtype(dtype)
     dtype = torch.get_default_dtype() if dtype is None else dtype
@@ -60,8 +60,8 @@ def rotary_angles(
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
-def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn number i of each head together with number i + head_dim / 2.
+def rotate_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate number i of each head together with number i + head_dim / 2.
 
     Equation:
         y[i] = x[i] cos[i] - x[i + head_dim / 2] sin[i]
@@ -69,42 +69,43 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Args:
         x: floating, (..., num_tokens, head_dim): queries or keys.
-        cos: of rotary_angles, (..., num_tokens, head_dim / 2).
+        cos: of rotary_cos_sin, (..., num_tokens, head_dim / 2).
         sin: of the same shape.
 
     Returns:
-        The turned x, of the same shape, dtype and length: no rotation changes a vector's length.
+        The rotated x, of the same shape and dtype. A rotation keeps each vector's length.
 
     Raises:
         TypeError: x, cos or sin is no tensor of floating-point numbers.
         ValueError: cos and sin are not for these tokens or this head_dim.
 
     >>> quarter = torch.zeros(1, 2), torch.ones(1, 2)  # cosine and sine of a quarter turn
-    >>> rotate_halves(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()
+    >>> rotate_half(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()
     [[-3.0, -4.0, 1.0, 2.0]]
 
-    Source: the layout of GPT-NeoX, of Llama in transformers, and of the models that follow it.
+    Source: the layout of GPT-NeoX, of Llama in transformers, and of most models there.
+    transformers' function of this name does the inner part only: it returns (-x2, x1).
     """
-    _require_angles(x, cos, sin)
+    _require_cos_sin(x, cos, sin)
     wide = torch.promote_types(x.dtype, torch.float32)  # no complex numbers are of half size
     first, second = x.to(wide).chunk(2, dim=-1)
-    turned = torch.complex(first, second) * torch.complex(cos.to(wide), sin.to(wide))
-    return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
+    rotated = torch.complex(first, second) * torch.complex(cos.to(wide), sin.to(wide))
+    return torch.cat([rotated.real, rotated.imag], dim=-1).to(x.dtype)
 
 
-def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn numbers 2i and 2i + 1 of each head together.
+def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate numbers 2i and 2i + 1 of each head together.
 
     Equation:
         y[2i] = x[2i] cos[i] - x[2i + 1] sin[i], y[2i + 1] = x[2i + 1] cos[i] + x[2i] sin[i]
 
     Args:
         x: floating, (..., num_tokens, head_dim): queries or keys.
-        cos: of rotary_angles, (..., num_tokens, head_dim / 2).
+        cos: of rotary_cos_sin, (..., num_tokens, head_dim / 2).
         sin: of the same shape.
 
     Returns:
-        The turned x, of the same shape and dtype. It is rotate_halves with the numbers of a head
+        The rotated x, of the same shape and dtype. It is rotate_half with the numbers of a head
         in another order, so weights for one layout become weights for the other by permuting rows.
 
     Raises:
@@ -112,24 +113,24 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         ValueError: cos and sin are not for these tokens or this head_dim.
 
     >>> quarter = torch.zeros(1, 2), torch.ones(1, 2)
-    >>> rotate_pairs(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()
+    >>> rotate_interleaved(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()
     [[-2.0, 1.0, -4.0, 3.0]]
 
     Source: Su et al. 2021, equation 34; the layout of Llama as Meta released it, and of GPT-J.
     """
-    _require_angles(x, cos, sin)
+    _require_cos_sin(x, cos, sin)
     wide = torch.promote_types(x.dtype, torch.float32)
     x_wide = x.to(wide, copy=True, memory_format=torch.contiguous_format)
     pairs = torch.view_as_complex(x_wide.view(*x.shape[:-1], x.shape[-1] // 2, 2))
-    turned = pairs * torch.complex(cos.to(wide), sin.to(wide))
-    return torch.view_as_real(turned).flatten(-2).to(x.dtype)
+    rotated = pairs * torch.complex(cos.to(wide), sin.to(wide))
+    return torch.view_as_real(rotated).flatten(-2).to(x.dtype)
 
 
-ROTATIONS = {"halves": rotate_halves, "pairs": rotate_pairs}
+ROTATIONS = {"half": rotate_half, "interleaved": rotate_interleaved}
 
 
-def _require_angles(x: Tensor, cos: Tensor, sin: Tensor) -> None:
-    """Raise unless cos and sin turn x."""
+def _require_cos_sin(x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    """Raise unless cos and sin fit x."""
     for name, given in {"x": x, "cos": cos, "sin": sin}.items():
         require_floating(name, given)
     fits = x.ndim > 1 < cos.ndim and cos.shape == sin.shape and cos.shape[-2] == x.shape[-2]
@@ -141,5 +142,5 @@ def _require_angles(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     if not x.device == cos.device == sin.device:
         raise ValueError(
             f"cos and sin must be on {x.device}, as x is, not on {cos.device} and {sin.device}; "
-            "try rotary_angles of positions on that device"
+            "try rotary_cos_sin of positions on that device"
         )

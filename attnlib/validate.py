@@ -208,21 +208,21 @@ def require_parts(queries: Tensor, keys: Tensor, values: Tensor) -> None:
 
 
 def require_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, is_hidden: Tensor | None, dropout: object
+    queries: Tensor, keys: Tensor, values: Tensor, is_masked: Tensor | None, dropout: object
 ) -> None:
-    """Raise unless attention can compute: the batches fit, is_hidden is a mask for the scores."""
+    """Raise unless attention can compute: the batches fit, is_masked is a mask for the scores."""
     require_parts(queries, keys, values)
     given = {"queries": queries, "keys": keys, "values": values}
-    if is_hidden is not None:
-        require_tensor("is_hidden", is_hidden)
-        if is_hidden.dtype != torch.bool:
+    if is_masked is not None:
+        require_tensor("is_masked", is_masked)
+        if is_masked.dtype != torch.bool:
             raise TypeError(
-                f"is_hidden must be bool (True: may not see), not {is_hidden.dtype}; "
-                "try is_hidden.bool()"
+                f"is_masked must be bool (True: may not attend), not {is_masked.dtype}; "
+                "try is_masked.bool()"
             )
-        require_broadcastable("is_hidden", is_hidden, (queries.shape[-2], keys.shape[-2]))
-        require_like("is_hidden", is_hidden, queries, "queries")
-        given["is_hidden"] = is_hidden
+        require_broadcastable("is_masked", is_masked, (queries.shape[-2], keys.shape[-2]))
+        require_like("is_masked", is_masked, queries, "queries")
+        given["is_masked"] = is_masked
     for (name, x), (other, y) in combinations(given.items(), 2):
         pairs = zip(x.shape[-3::-1], y.shape[-3::-1], strict=False)
         if any(size != twin and size != 1 and twin != 1 for size, twin in pairs):
@@ -266,69 +266,3 @@ def require_input(x: Tensor, d_in: int, context_length: int, projection: nn.Modu
             f"try x[:, -{context_length}:] or a larger context_length"
         )
     require_like("x", x, plain_weight(projection))
-
-
-def require_query_key_value(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    widths: dict[str, int],
-    batch_first: bool,
-    weight: Tensor | None,
-) -> None:
-    """Raise unless the three are sequences, or batches, that fit the weight and each other."""
-    for (name, x), (width, size) in zip(
-        {"query": query, "key": key, "value": value}.items(), widths.items(), strict=True
-    ):
-        if isinstance(x, Tensor) and x.is_nested:
-            raise TypeError(
-                f"{name} is a nested tensor; pad it and pass a key_padding_mask; "
-                "nn.TransformerEncoder makes none with enable_nested_tensor=False"
-            )
-        require_floating(name, x)
-        shape = tuple(x.shape)
-        if x.ndim not in (2, 3) or x.ndim != query.ndim:
-            raise ValueError(
-                "query, key and value must be all 3-d (a batch) or all 2-d (one sequence); "
-                f"{name} is {x.ndim}-d, {shape}"
-            )
-        if x.shape[-1] != size:
-            raise ValueError(
-                f"the last dimension of {name} must be {width}={size}, not {x.shape[-1]}: {shape}"
-            )
-        require_like(name, x, weight)
-    if key.shape[:-1] != value.shape[:-1]:
-        raise ValueError(
-            "each key needs one value: key and value must agree in all dimensions but the last, "
-            f"not {tuple(key.shape)} and {tuple(value.shape)}"
-        )
-    batch = 0 if batch_first else 1
-    if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
-        raise ValueError(
-            f"query, {tuple(query.shape)}, and key, {tuple(key.shape)}, must agree in dimension "
-            f"{batch}, the batch; batch_first={not batch_first} would make it dimension {1 - batch}"
-        )
-
-
-def require_mask_kind(name: str, mask: object) -> None:
-    """Raise unless mask is a tensor, bool or floating."""
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor or None, not {type(mask).__name__}")
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise TypeError(
-            f"{name} must be bool (True: may not attend) or floating (added to the scores), "
-            f"not {mask.dtype}; try {name}.bool()"
-        )
-
-
-def require_mask(
-    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor | None
-) -> None:
-    """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
-    if mask is None:
-        return
-    require_mask_kind(name, mask)
-    if tuple(mask.shape) not in list(shapes.values()):  # torch 2.6 compiles no dict views
-        rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
-        raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")
-    require_like(name, mask, weight)

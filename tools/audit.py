@@ -39,10 +39,8 @@ TESTS = {  # what is changed: the tests that may notice, the quick ones first
     "modules": f"{ATTNLIB}bad_input.py {CORE}",
     "fused": f"{ATTNLIB}fused.py {ATTNLIB}cache.py {ATTNLIB}rotary.py {ATTNLIB}bad_input.py",
     "rotary": f"{ATTNLIB}rotary.py",
-    "tiled": f"{ATTNLIB}tiled.py",
     "convert": f"{ATTNLIB}convert*.py {ATTNLIB}fused.py {ATTNLIB}other_projections.py",
-    "validate": f"{ANY} {ATTNLIB}torch_compatible.py {ATTNLIB}other_projections.py",
-    "torch_compatible": f"{ATTNLIB}torch_compatible.py {ATTNLIB}torch_layers.py",
+    "validate": f"{ANY} {ATTNLIB}other_projections.py",
     "tracing": "tests/attncourse/tracing tests/attncourse/test_shape_comments.py",
     "checks": "tests/attncourse/checks tests/notebooks/test_exercises.py",
 }

@@ -26,11 +26,10 @@ class Mutant(NamedTuple):
 FUNCTIONAL = "attnlib/functional.py"
 MODULES = "attnlib/modules.py"
 FUSED = "attnlib/fused.py"
-TORCH = "attnlib/torch_compatible.py"
+TORCH = "attncourse/variants/torch_multihead.py"
 CONVERT = "attnlib/convert.py"
 VALIDATE = "attnlib/validate.py"
 ROTARY = "attnlib/rotary.py"
-TILED = "attnlib/tiled.py"
 
 COMPUTATION = (
     # Scores
@@ -96,16 +95,16 @@ COMPUTATION = (
         "mask-after-softmax",
         FUNCTIONAL,
         {
-            "attn_scores = _hide(attn_scores, is_hidden)": "hidden = is_hidden",
-            "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_hidden is None else ~hidden)",
+            "attn_scores = _mask_scores(attn_scores, is_masked)": "masked = is_masked",
+            "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_masked is None else ~masked)",
         },
         "tests/attnlib/test_functional.py::test_with_the_causal_mask",
     ),
     Mutant(
         "mask-of-minus-10000",
         FUNCTIONAL,
-        {"masked_fill_(is_hidden, -torch.inf)": "masked_fill_(is_hidden, -1e4)"},
-        "tests/attnlib/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
+        {"masked_fill_(is_masked, -torch.inf)": "masked_fill_(is_masked, -1e4)"},
+        "tests/attnlib/test_functional.py::test_a_row_that_is_masked_altogether_is_nan",
     ),
     # Softmax and dropout
     Mutant(
@@ -350,14 +349,16 @@ COMPUTATION = (
     Mutant(
         "rotary-pairs-not-interleaved",
         ROTARY,
-        {"torch.view_as_real(turned).flatten(-2)": "torch.cat([turned.real, turned.imag], dim=-1)"},
+        {
+            "torch.view_as_real(rotated).flatten(-2)": "torch.cat([rotated.real, rotated.imag], dim=-1)"
+        },
         "tests/attnlib/test_rotary.py::test_the_layouts_are_permutations_of_one_another",
     ),
     Mutant(
         "rotary-exponents-by-one",
         ROTARY,
         {"torch.arange(0, head_dim, 2, dtype=wide": "torch.arange(0, head_dim // 2, dtype=wide"},
-        "tests/attnlib/test_rotary.py::test_angles_by_hand",
+        "tests/attnlib/test_rotary.py::test_cos_and_sin_by_hand",
     ),
     Mutant(
         "rotary-counts-every-piece-from-0",
@@ -369,37 +370,16 @@ COMPUTATION = (
         "rotary-turns-the-values",
         FUSED,
         {
-            "(turning, cos, sin)": "(turning, cos, sin); values = ROTATIONS[self.rotary_layout](values, cos, sin)"
+            "(rotated, cos, sin)": "(rotated, cos, sin); values = ROTATIONS[self.rotary_layout](values, cos, sin)"
         },
         "tests/attnlib/test_rotary.py::test_the_class_is_its_functions",
-    ),
-    # Tiles
-    Mutant(
-        "tiles-lose-the-second-derivative",
-        TILED,
-        {".sum(dim=-1, keepdim=True) - grad_log_total": ".sum(dim=-1, keepdim=True)"},
-        "tests/attnlib/test_tiled.py::test_a_penalty_on_gradients_has_the_gradients_of_attention",
-    ),
-    Mutant(
-        "tiles-forget-to-correct",
-        TILED,
-        {"mixed[..., seeing, :] *= correction": "mixed[..., seeing, :] *= 1"},
-        "tests/attnlib/test_tiled.py::test_it_equals_attention_forward_and_backward",
-    ),
-    Mutant(
-        "tiles-under-autocast",
-        TILED,
-        {
-            "torch.autocast(device.type, enabled=False) if autocasts(device) else nullcontext()": "nullcontext()"
-        },
-        "tests/attnlib/test_tiled.py::test_under_autocast_gradients_err_at_most_twice_as_much_as_those_of_attention",
     ),
     # PyTorch's module, rebuilt
     Mutant(
         "torch-batch-first",
         TORCH,
         {"batch_first: bool = False": "batch_first: bool = True"},
-        "tests/attnlib/test_torch_compatible.py::test_its_arguments_are_those_of_pytorchs_class",
+        "tests/attncourse/variants/test_torch_multihead.py::test_its_arguments_are_those_of_pytorchs_class",
     ),
     Mutant(
         "torch-mask-cropped",
@@ -408,25 +388,25 @@ COMPUTATION = (
             'require_broadcastable("mask", mask, (num_queries, num_keys))': "pass",
             "mask.expand(*mask.shape[:-1], num_keys)": "mask[..., :num_keys]",
         },
-        "tests/attnlib/test_torch_compatible.py::test_a_mask_that_does_not_fit_is_refused_and_never_cropped",
+        "tests/attncourse/variants/test_torch_multihead.py::test_a_mask_that_does_not_fit_is_refused_and_never_cropped",
     ),
     Mutant(
         "torch-mask-flipped",
         TORCH,
         {"attn_scores.masked_fill(mask, -torch.inf)": "attn_scores.masked_fill(~mask, -torch.inf)"},
-        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
+        "tests/attncourse/variants/test_torch_multihead.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-scaling-by-embed-dim",
         TORCH,
         {"queries = queries / self.head_dim**0.5": "queries = queries / self.embed_dim**0.5"},
-        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
+        "tests/attncourse/variants/test_torch_multihead.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-weights-not-averaged",
         TORCH,
         {"attn_weights.mean(dim=1)": "attn_weights.sum(dim=1)"},
-        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
+        "tests/attncourse/variants/test_torch_multihead.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-zero-position-in-front",
@@ -435,13 +415,13 @@ COMPUTATION = (
             "keys = F.pad(keys, (0, 0, 0, 1))": "keys = F.pad(keys, (0, 0, 1, 0))",
             "values = F.pad(values, (0, 0, 0, 1))": "values = F.pad(values, (0, 0, 1, 0))",
         },
-        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
+        "tests/attncourse/variants/test_torch_multihead.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-value-bias-dropped",
         TORCH,
         {"F.linear(value, W_value, b_value)": "F.linear(value, W_value)"},
-        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
+        "tests/attncourse/variants/test_torch_multihead.py::test_agrees_with_pytorch",
     ),
     # Conversions
     Mutant(

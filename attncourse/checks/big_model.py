@@ -35,13 +35,13 @@ from attncourse.variants.llama import (
     attended,
 )
 from attnlib.functional import causal_mask
-from attnlib.rotary import rotary_angles, rotate_halves, rotate_pairs
+from attnlib.rotary import rotary_cos_sin, rotate_half, rotate_interleaved
 from attnlib.validate import require_attention, require_broadcastable
 
 B, HEADS, TOKENS, HEAD_DIM = 2, 3, 7, 10
 
 
-@exercise_check(reference=rotate_pairs)
+@exercise_check(reference=rotate_interleaved)
 def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict | str:
     """Check a function that turns neighboring numbers of queries or keys by their angles.
 
@@ -53,10 +53,10 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.
     """
     x = draw(B, HEADS, TOKENS, WIDTH // NUM_HEADS)
-    cos, sin = rotary_angles(torch.arange(TOKENS), WIDTH // NUM_HEADS)
+    cos, sin = rotary_cos_sin(torch.arange(TOKENS), WIDTH // NUM_HEADS)
     given = x.clone()
     mine = rotate(given, cos, sin)
-    right = rotate_pairs(x, cos, sin)
+    right = rotate_interleaved(x, cos, sin)
     require_shape(mine, tuple(x.shape))
     require(torch.equal(given, x), "It changes x in place, which others may read: make a new one.")
     if is_near(mine, right):
@@ -66,10 +66,10 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     usual = {
         "Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.": x,
         "It turns the other way: which of the two products with sin is taken away?": (
-            rotate_pairs(x, cos, -sin)
+            rotate_interleaved(x, cos, -sin)
         ),
         "It turns number i with number i + 32, as other files are stored. In this one the two "
-        "numbers of a pair are neighbors, 2i and 2i + 1.": rotate_halves(x, cos, sin),
+        "numbers of a pair are neighbors, 2i and 2i + 1.": rotate_half(x, cos, sin),
         "The pairs are turned, but not put back in their places: first all first numbers, then "
         "all second ones. They must take turns again.": halves,
         "Both products are added in both lines: one of the two is a difference.": torch.stack(

@@ -133,14 +133,14 @@ def _cross(
     x: Tensor,
     keys_from: Tensor,
     values_from: Tensor,
-    is_hidden: Tensor | None = None,
+    is_masked: Tensor | None = None,
     merge: Callable[[Tensor], Tensor] = merge_heads,
     stretch: float = 1.0,
 ) -> Tensor:
     """Return what x sees in a text; keys and values may come from different ones."""
     queries, keys, values = _parts(module, x, keys_from, values_from)
     result: Tensor = module.out_proj(
-        merge(attention(stretch * queries, keys, values, is_hidden)[0])
+        merge(attention(stretch * queries, keys, values, is_masked)[0])
     )
     return result
 
@@ -195,8 +195,8 @@ def _usual(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, T
 
 def _padded_mask(is_padding: Tensor) -> Tensor:
     num_tokens = is_padding.shape[1]
-    may_look = ~causal_mask(num_tokens) & ~is_padding[:, None]
-    return (may_look | torch.eye(num_tokens, dtype=torch.bool))[:, None]
+    may_attend = ~causal_mask(num_tokens) & ~is_padding[:, None]
+    return (may_attend | torch.eye(num_tokens, dtype=torch.bool))[:, None]
 
 
 @exercise_check(reference=_padded_mask)
@@ -263,8 +263,8 @@ def _as_if_alone(mask: Tensor, paddings: tuple[int, ...]) -> bool:
 Shape = tuple[int, int, int, int]
 
 
-def _for_module(may_look: Tensor, shape: Shape) -> Tensor:
-    return ~may_look.expand(shape).flatten(0, 1)
+def _for_module(may_attend: Tensor, shape: Shape) -> Tensor:
+    return ~may_attend.expand(shape).flatten(0, 1)
 
 
 @exercise_check(reference=_for_module)
@@ -276,23 +276,25 @@ def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict:
             the shape to which it stretches, (b, num_heads, num_queries, num_keys); returns a
             boolean mask, (b * num_heads, num_queries, num_keys), True where it may not.
 
-    >>> print(check_for_module(lambda may_look, shape: may_look.expand(shape).flatten(0, 1)))
+    >>> print(check_for_module(lambda may_attend, shape: may_attend.expand(shape).flatten(0, 1)))
     Your True shows. In the module's mask True means: hide.
     """
     for b, num_heads in ((3, 2), (2, 3), (2, 2)):
         shape = (b, num_heads, 5, 5)
-        for may_look in _masks(b, 5):
-            mask, right = written(may_look, shape), _for_module(may_look, shape)
+        for may_attend in _masks(b, 5):
+            mask, right = written(may_attend, shape), _for_module(may_attend, shape)
             require_mask(mask, tuple(right.shape))
             said = "Your True shows. In the module's mask True means: hide."
             require(not mask.equal(~right), said)
-            by_head = ~may_look.expand(shape).transpose(0, 1).flatten(0, 1)
+            by_head = ~may_attend.expand(shape).transpose(0, 1).flatten(0, 1)
             said = "The heads take turns with the texts the wrong way round: the module wants all "
             require(
                 mask.equal(right) or not mask.equal(by_head),
                 f"{said}heads of text 0 first, then those of text 1.",
             )
-            said = f"Wrong for a mask of shape {tuple(may_look.shape)}: not every text has its own."
+            said = (
+                f"Wrong for a mask of shape {tuple(may_attend.shape)}: not every text has its own."
+            )
             require(mask.equal(right), said)
     return noted("Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2.")
 
@@ -315,19 +317,19 @@ def _masks(b: int, num_tokens: int) -> Iterator[Tensor]:
         yield ((may_see & is_word[:, None]) | itself)[:, None]
 
 
-def alone(module: MultiHeadAttention, x: Tensor, memory: Tensor, may_look: Tensor) -> Tensor:
+def alone(module: MultiHeadAttention, x: Tensor, memory: Tensor, may_attend: Tensor) -> Tensor:
     """Return what attention gives without any mask: each query meets only the keys it may see.
 
     Args:
         module: its layers are used, not its forward.
         x: the texts that look, (b, num_queries, d_in).
         memory: the texts that are looked at, (b, num_keys, d_in).
-        may_look: bool, (b, num_queries, num_keys).
+        may_attend: bool, (b, num_queries, num_keys).
     """
     queries, keys, values = _parts(module, x, memory, memory)
     rows = torch.zeros(*x.shape[:2], module.d_out, dtype=x.dtype)
     for text, query in ((i, q) for i in range(len(x)) for q in range(x.shape[1])):
-        seen = may_look[text, query].nonzero().flatten()
+        seen = may_attend[text, query].nonzero().flatten()
         scores = (queries[text, :, query, None] * keys[text][:, seen]).sum(dim=-1)
         weights = torch.softmax(scores / module.head_dim**0.5, dim=-1)
         rows[text, query] = (weights[..., None] * values[text][:, seen]).sum(dim=1).flatten()
@@ -341,12 +343,12 @@ def run_calls(
 ) -> dict[str, tuple[int, int]]:
     """Run each call on every input that fits it, and compare with attention without any mask.
 
-    A call that names may_look gets every shape of mask, with as many texts as heads and with more;
-    one that names memory looks at another text; one that names new has one or three new tokens;
-    all others are causal.
+    A call that names may_attend gets every shape of mask, with as many texts as heads and with
+    more; one that names memory looks at another text; one that names new has one or three new
+    tokens; all others are causal.
 
     Args:
-        calls: code, with the names mine, module, x, memory, may_look, new, text, n, m, shape,
+        calls: code, with the names mine, module, x, memory, may_attend, new, text, n, m, shape,
             is_future and sdpa, and those of names.
         cls: the learner's class, or FusedAttention.
         names: what else the calls name.
@@ -354,8 +356,8 @@ def run_calls(
     Returns:
         For each call on how many inputs it was right, and how many there were.
 
-    >>> run_calls(["mine(x, attn_mask=may_look)", "mine(x)"], FusedAttention)
-    {'mine(x, attn_mask=may_look)': (10, 10), 'mine(x)': (0, 2)}
+    >>> run_calls(["mine(x, attn_mask=may_attend)", "mine(x)"], FusedAttention)
+    {'mine(x, attn_mask=may_attend)': (10, 10), 'mine(x)': (0, 2)}
     """
     found = {}
     for call in calls:
@@ -373,10 +375,10 @@ def _cases(call: str, b: int, cls: type[MultiHeadAttention]) -> Iterator[dict[st
     space = {"mine": mine, "module": split_to_torch(plain), "x": x, "is_future": causal_mask(5)}
     space |= {"shape": (b, 2, 5, 5), "text": x, "sdpa": F.scaled_dot_product_attention}
     causal = ~causal_mask(5).expand(b, 5, 5)
-    if "may_look" in call:
-        for may_look in _masks(b, 5):
-            seen = may_look.expand(b, 1, 5, 5)[:, 0]
-            yield {**space, "may_look": may_look, "right": alone(mine, x, x, seen)}
+    if "may_attend" in call:
+        for may_attend in _masks(b, 5):
+            seen = may_attend.expand(b, 1, 5, 5)[:, 0]
+            yield {**space, "may_attend": may_attend, "right": alone(mine, x, x, seen)}
     elif "memory" in call:
         seen = torch.ones(b, 5, 7, dtype=torch.bool)
         yield {**space, "memory": memory, "right": alone(mine, x, memory, seen)}

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.rotary import rotary_angles, rotate_pairs
+from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 
 Attend = Callable[[Tensor], Tensor]  # from what attention reads to what it writes
 
@@ -166,8 +166,8 @@ class Llama(nn.Module):
         options: list[dict[str, Any]] = [{"cache": c} for c in caches] or [{}] * len(self.blocks)
         attention = cast(Block, self.blocks[0]).attention
         if isinstance(attention, FusedMultiHeadAttention) and attention.rotary_base is not None:
-            angles = attention.angles(x, **options[0])  # all layers turn alike
-            options = [{**own, "angles": angles} for own in options]
+            cos_sin = attention.cos_sin(x, **options[0])  # all layers turn alike
+            options = [{**own, "cos_sin": cos_sin} for own in options]
         for block, own in zip(self.blocks[first:], options[first:], strict=True):
             x = block(x, **own)  # (b, num_tokens, width)
         return x
@@ -196,7 +196,7 @@ class Llama(nn.Module):
 def new_attention(size: LlamaSize, **other: Any) -> FusedMultiHeadAttention:
     """Return our class as a Llama of this size needs it; with other options it computes another."""
     options: dict[str, Any] = {"num_kv_heads": size.num_kv_heads, "out_bias": False}
-    options |= {"rotary_base": size.rotary_base, "rotary_layout": "pairs"}
+    options |= {"rotary_base": size.rotary_base, "rotary_layout": "interleaved"}
     return FusedMultiHeadAttention(
         size.width, size.width, size.context_length, 0.0, size.num_heads, **(options | other)
     )
@@ -239,4 +239,6 @@ def by_head(x: Tensor, head_dim: int) -> Tensor:
 def turned(x: Tensor, size: LlamaSize) -> Tensor:
     """Return queries or keys with their rotary positions, (b, num_heads, num_tokens, head_dim)."""
     positions = torch.arange(x.shape[2])
-    return rotate_pairs(x, *rotary_angles(positions, size.head_dim, size.rotary_base, x.dtype))
+    return rotate_interleaved(
+        x, *rotary_cos_sin(positions, size.head_dim, size.rotary_base, x.dtype)
+    )

@@ -16,8 +16,8 @@ from attncourse.panels.touch import Touch, map_from, write_lines
 from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above
 from attncourse.pictures.weights import weights_picture
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib.functional import causal_mask
-from attnlib.torch_compatible import MultiheadAttention
 
 EMBED_DIM = 12
 HEAD_COUNTS = (1, 2, 3, 4, 6)  # twelve maps would not fit on a laptop
@@ -96,12 +96,12 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
     """Return outputs, weights of each head, and all gradients of the mean square in one row."""
     with torch.enable_grad():
         x = x[None].requires_grad_()  # (b, num_tokens, embed_dim)
-        is_hidden = causal_mask(x.shape[1])
+        is_masked = causal_mask(x.shape[1])
         if call == "mask inverted":  # as F.scaled_dot_product_attention has it: True may be seen
-            is_hidden = ~is_hidden
+            is_masked = ~is_masked
         if call == "batch_first forgotten":  # then this is a batch of texts with one token each
-            is_hidden = causal_mask(x.shape[0])
-        outputs, weights = module(x, x, x, attn_mask=is_hidden, average_attn_weights=False)
+            is_masked = causal_mask(x.shape[0])
+        outputs, weights = module(x, x, x, attn_mask=is_masked, average_attn_weights=False)
         learned = [parameter for _, parameter in sorted(module.named_parameters())]
         gradients = all_gradients(outputs, [x, *learned])
     if call == "batch_first forgotten":  # one token in each text, which sees itself

@@ -20,7 +20,7 @@ def rectangle_picture(
     keys: Sequence[str],
     weights: Tensor,
     title: str,
-    is_hidden: Tensor | None = None,
+    is_masked: Tensor | None = None,
 ) -> Scene:
     """Draw the weights of queries on keys that are not the same tokens: queries down, keys across.
 
@@ -29,7 +29,7 @@ def rectangle_picture(
         keys: the names of the columns.
         weights: (num_queries, num_keys).
         title: what is drawn, above the map and in the alt text.
-        is_hidden: bool, of the same shape: these cells are flat gray. None: no cell is.
+        is_masked: bool, of the same shape: these cells are flat gray. None: no cell is.
 
     Raises:
         ValueError: If the weights do not fit the names.
@@ -54,7 +54,7 @@ def rectangle_picture(
         items.append(Words(left - 8, top + (q + 0.5) * CELL, name, "end"))
 
     def look(weight: float, q: int, k: int) -> Cell:
-        if is_hidden is not None and is_hidden[q, k]:
+        if is_masked is not None and is_masked[q, k]:
             return Cell(QUIET, stroke=QUIET)
         fill = weight_color(weight)
         return Cell(fill, f"{weight:.2f}" if weight >= 0.005 else "", text_color(fill), QUIET)

@@ -65,7 +65,7 @@ class _Sheet(NamedTuple):
 def weights_picture(
     attn_weights: Tensor,
     tokens: Sequence[str],
-    is_hidden: Tensor | None = None,
+    is_masked: Tensor | None = None,
     cell: float = 40.0,
     names: Sequence[str] = (),
     hues: Sequence[int] = (),
@@ -77,7 +77,7 @@ def weights_picture(
     Args:
         attn_weights: (num_heads, num_tokens, num_tokens).
         tokens: the names of the tokens.
-        is_hidden: bool, as attn_weights or (num_tokens, num_tokens): these cells are flat gray.
+        is_masked: bool, as attn_weights or (num_tokens, num_tokens): these cells are flat gray.
             None: no cell is.
         cell: pixels per cell; the values are written in from 34 pixels on.
         names: of the heads. None given: head 0, head 1 and so on.
@@ -93,7 +93,7 @@ def weights_picture(
     shape, heads = attn_weights.shape, range(len(attn_weights))
     hidden, framed = (
         torch.zeros(shape, dtype=torch.bool) if cells is None else cells.expand(shape)
-        for cells in (is_hidden, marked)
+        for cells in (is_masked, marked)
     )
     names = names or [f"head {h}" for h in heads]
     return _draw_maps(

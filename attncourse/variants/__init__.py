@@ -2,9 +2,9 @@
 
 changes has the text and the class that it makes; the stored lines are in the .toml files. mistakes
 are classes of attention that are wrong by one line, hunt those of them that have no label, and
-broken are forwards that are to be repaired. torch_options has PyTorch's module in twenty lines,
-each option as a change of a few; llama has the attention of a larger model, in_tiles one head over
-tiles: there each usual mistake is an option.
+broken are forwards that are to be repaired. torch_multihead is PyTorch's module rebuilt with all
+its options; torch_options has it in twenty lines, each option as a change of a few. llama has the
+attention of a larger model, in_tiles one head over tiles: there each usual mistake is an option.
 """
 
 from attncourse.variants.mistakes import MISTAKES, make

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
-from attnlib.rotary import rotary_angles, rotate_pairs
+from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 
 WIDTH, NUM_HEADS, NUM_KV_HEADS, BASE = 576, 9, 3, 100_000.0  # of SmolLM2
 
@@ -59,11 +59,11 @@ def attended(
     cache = {} if cache is None else cache
     past = cache["k"].shape[2] if cache else 0
     begin = past if ways.first is None else ways.first
-    angles = rotary_angles(torch.arange(begin, begin + x.shape[1]), WIDTH // NUM_HEADS, ways.base)
+    cos_sin = rotary_cos_sin(torch.arange(begin, begin + x.shape[1]), WIDTH // NUM_HEADS, ways.base)
     heads = {"q": split_heads(parts.W_query(x), NUM_HEADS)}
     heads |= {"k": split_heads(parts.W_key(x), NUM_KV_HEADS)}
     heads |= {"v": split_heads(parts.W_value(x), NUM_KV_HEADS)}
-    heads |= {part: rotate_pairs(heads[part], *angles) for part in ways.turns}
+    heads |= {part: rotate_interleaved(heads[part], *cos_sin) for part in ways.turns}
     if cache:
         for part, old in cache.items():
             both = (old, heads[part]) if ways.is_last else (heads[part], old)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
@@ -18,7 +19,6 @@ from attnlib import (
     split_to_torch,
     stacked_to_split,
 )
-from attnlib.torch_compatible import MultiheadAttention
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, from_torch, tokens
 
 WIDTH = H * HEAD_DIM

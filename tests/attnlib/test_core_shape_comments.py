@@ -5,8 +5,9 @@ from pathlib import Path
 import torch
 
 import attnlib
+from attncourse.variants import torch_multihead
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.torch_compatible import MultiheadAttention
 from support.cases import D_IN, HEAD_DIM, LESSON, B, H, T, tokens
 from support.shape_comments import comments_in, reading
 
@@ -28,22 +29,15 @@ def test_in_the_classes_and_their_functions():
             found.run(sizes, lambda: module(tokens(), return_weights))  # noqa: B023
     cross = SEVERAL | {"num_keys": 17, "value_dim": 19}
     queries, keys, values = (torch.ones(B, H, *size) for size in ((T, 5), (17, 5), (17, 19)))
-    is_hidden = torch.zeros(T, 17, dtype=torch.bool)
+    is_masked = torch.zeros(T, 17, dtype=torch.bool)
     dropout = torch.nn.Dropout(0.5)
-    found.run(cross, lambda: attnlib.attention(queries, keys, values, is_hidden, dropout))
-    assert found.lies == found.unreached() == []
-
-
-def test_in_attention_over_tiles():
-    found = reading(PACKAGE / "tiled.py")
-    queries, values = torch.ones(B, H, T, HEAD_DIM), torch.ones(B, H, T, 19)
-    found.run(SEVERAL, lambda: attnlib.tiled_attention(queries, queries, values, tile_size=3))
+    found.run(cross, lambda: attnlib.attention(queries, keys, values, is_masked, dropout))
     assert found.lies == found.unreached() == []
 
 
 def test_in_the_module_of_pytorch():
     """With every option that makes a tensor."""
-    found = reading(PACKAGE / "torch_compatible.py")
+    found = reading(Path(torch_multihead.__file__))
     sizes = {"b": B, "num_queries": T, "num_keys": 17, "num_positions": 19}
     sizes |= {"num_heads": H, "head_dim": HEAD_DIM, "embed_dim": H * HEAD_DIM}
     module = MultiheadAttention(H * HEAD_DIM, H, add_bias_kv=True, add_zero_attn=True)
@@ -76,4 +70,4 @@ def test_in_the_fused_class():
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {file.stem for file in PACKAGE.glob("*.py") if comments_in(file.read_text("utf-8"))}
-    assert have == {"functional", "modules", "tiled", "torch_compatible", "fused", "rotary"}
+    assert have == {"functional", "modules", "fused", "rotary"}

@@ -51,21 +51,21 @@ def test_with_the_causal_mask():
 @pytest.mark.parametrize("shape", [None, (T, NUM_KEYS), (B, 1, T, NUM_KEYS), (B, H, 1, NUM_KEYS)])
 def test_without_a_mask_and_with_any_that_broadcasts(shape, dtype, close):
     queries, keys, values = three(NUM_KEYS, VALUE_DIM, dtype=dtype)
-    is_hidden = draw(*(shape or (T, NUM_KEYS)), seed=5) > (0.5 if shape else torch.inf)
-    is_hidden[..., 0] = False
-    found, attn_weights = attention(queries, keys, values, is_hidden if shape else None)
-    expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=~is_hidden)
+    is_masked = draw(*(shape or (T, NUM_KEYS)), seed=5) > (0.5 if shape else torch.inf)
+    is_masked[..., 0] = False
+    found, attn_weights = attention(queries, keys, values, is_masked if shape else None)
+    expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=~is_masked)
     torch.testing.assert_close(found, expected, rtol=0, atol=close)
     assert found.shape == (B, H, T, VALUE_DIM)
-    assert torch.equal(attn_weights == 0, is_hidden.expand(B, H, T, NUM_KEYS))
+    assert torch.equal(attn_weights == 0, is_masked.expand(B, H, T, NUM_KEYS))
 
 
-def test_a_row_that_is_hidden_altogether_is_nan():
+def test_a_row_that_is_masked_altogether_is_nan():
     """As documented; torch's own gives 0 there."""
     queries, keys, values = three()
-    is_hidden = torch.zeros(T, T, dtype=torch.bool)
-    is_hidden[4] = True
-    context_vec, attn_weights = attention(queries, keys, values, is_hidden)
+    is_masked = torch.zeros(T, T, dtype=torch.bool)
+    is_masked[4] = True
+    context_vec, attn_weights = attention(queries, keys, values, is_masked)
     is_nan = torch.zeros(T, dtype=torch.bool)
     is_nan[4] = True
     assert torch.equal(context_vec.isnan().all(dim=-1), is_nan.expand(B, H, T))
@@ -139,7 +139,7 @@ def inputs(**changes: object) -> dict[str, object]:
     return {**given, **changes}
 
 
-SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (..., 3, 5), not "
+SCORES = "is_masked must be broadcastable to (..., num_queries, num_keys) = (..., 3, 5), not "
 
 
 @pytest.mark.promise(number=25)
@@ -160,19 +160,19 @@ SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (...
             "not (2, 1, 3, 2) and (3, 4, 5, 7)",
         ),
         ({"keys": nested}, TypeError, "keys must not be a nested tensor; try torch.nested.to_padd"),
-        ({"is_hidden": True}, TypeError, "is_hidden must be a torch.Tensor, not bool"),
-        ({"is_hidden": torch.zeros(3, 5)}, TypeError, "not torch.float32; try is_hidden.bool()"),
-        ({"is_hidden": torch.zeros(3, 6).bool()}, ValueError, SCORES + "(3, 6)"),
-        ({"is_hidden": torch.zeros(3).bool()}, ValueError, SCORES + "(3,)"),
+        ({"is_masked": True}, TypeError, "is_masked must be a torch.Tensor, not bool"),
+        ({"is_masked": torch.zeros(3, 5)}, TypeError, "not torch.float32; try is_masked.bool()"),
+        ({"is_masked": torch.zeros(3, 6).bool()}, ValueError, SCORES + "(3, 6)"),
+        ({"is_masked": torch.zeros(3).bool()}, ValueError, SCORES + "(3,)"),
         (
-            {"is_hidden": torch.zeros(3, 5, device="meta").bool()},
+            {"is_masked": torch.zeros(3, 5, device="meta").bool()},
             ValueError,
-            "is_hidden is on meta,",
+            "is_masked is on meta,",
         ),
         (
-            {"queries": torch.ones(2, 3, 2), "is_hidden": torch.zeros(4, 3, 5).bool()},
+            {"queries": torch.ones(2, 3, 2), "is_masked": torch.zeros(4, 3, 5).bool()},
             ValueError,
-            "queries and is_hidden must agree in all dimensions but the last two",
+            "queries and is_masked must agree in all dimensions but the last two",
         ),
         ({"dropout": 0.1}, TypeError, "dropout must be a function, for instance an nn.Dropout"),
     ],

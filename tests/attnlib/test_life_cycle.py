@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.torch_compatible import MultiheadAttention
 from support.cases import (
     CASES,
     CONTEXT_LENGTH,

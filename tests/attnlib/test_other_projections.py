@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
@@ -19,7 +20,6 @@ from attnlib import (
     split_to_torch,
     stacked_to_split,
 )
-from attnlib.torch_compatible import MultiheadAttention
 from support.cases import CASES, LESSON, Case, H, name, refused, tokens
 from support.published import CLASSES
 

@@ -11,12 +11,12 @@ from torch import Tensor, ones
 
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import repeat_heads
-from attnlib.rotary import rotary_angles, rotate_halves, rotate_pairs
+from attnlib.rotary import rotary_cos_sin, rotate_half, rotate_interleaved
 from support.cases import CONTEXT_LENGTH, D_IN, B, Case, T, refused, tokens
 
 H, KV, HEAD_DIM, BASE = 6, 2, 10, 500.0
-LAYOUTS = pytest.mark.parametrize("layout", ["halves", "pairs"])
-ROTATE = pytest.mark.parametrize("rotate", [rotate_halves, rotate_pairs])
+LAYOUTS = pytest.mark.parametrize("layout", ["half", "interleaved"])
+ROTATE = pytest.mark.parametrize("rotate", [rotate_half, rotate_interleaved])
 # Number i of the halves is number ORDER[i] of the pairs
 ORDER = [*range(0, HEAD_DIM, 2), *range(1, HEAD_DIM, 2)]
 
@@ -25,11 +25,11 @@ def draw(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tens
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def angles(num_tokens: int = T, first: int = 0, dtype: torch.dtype = torch.float64):
-    return rotary_angles(torch.arange(first, first + num_tokens), HEAD_DIM, BASE, dtype)
+def cos_sin(num_tokens: int = T, first: int = 0, dtype: torch.dtype = torch.float64):
+    return rotary_cos_sin(torch.arange(first, first + num_tokens), HEAD_DIM, BASE, dtype)
 
 
-def build(layout: str = "halves", **changes) -> FusedMultiHeadAttention:
+def build(layout: str = "half", **changes) -> FusedMultiHeadAttention:
     turned = {"num_kv_heads": KV, "rotary_base": BASE, "rotary_layout": layout, "qkv_bias": True}
     return Case(FusedMultiHeadAttention).build(
         num_heads=H, head_dim=HEAD_DIM, **{**turned, **changes}
@@ -39,23 +39,23 @@ def build(layout: str = "halves", **changes) -> FusedMultiHeadAttention:
 # The angles
 
 
-def test_angles_by_hand():
+def test_cos_and_sin_by_hand():
     """Position times base to the power of -2i / head_dim, in plain Python."""
-    cos, sin = rotary_angles(torch.tensor([0, 3, 11]), HEAD_DIM, BASE, torch.float64)
+    cos, sin = rotary_cos_sin(torch.tensor([0, 3, 11]), HEAD_DIM, BASE, torch.float64)
     expected = [[p * BASE ** (-2 * i / HEAD_DIM) for i in range(HEAD_DIM // 2)] for p in (0, 3, 11)]
     for found, function in ((cos, math.cos), (sin, math.sin)):
         by_hand = torch.tensor([[function(a) for a in row] for row in expected]).double()
         torch.testing.assert_close(found, by_hand, rtol=0, atol=1e-6)
         assert found.dtype == torch.float64
-    assert rotary_angles(torch.arange(T), 4)[0].dtype == torch.float32
-    default = rotary_angles(torch.arange(T), 4)[1]
-    assert torch.equal(default, rotary_angles(torch.arange(T), 4, 10_000)[1])
+    assert rotary_cos_sin(torch.arange(T), 4)[0].dtype == torch.float32
+    default = rotary_cos_sin(torch.arange(T), 4)[1]
+    assert torch.equal(default, rotary_cos_sin(torch.arange(T), 4, 10_000)[1])
 
 
 def test_angles_in_half_precision_are_those_of_float32_rounded():
     """At position 4099 they differ by whole turns where bfloat16 counts the positions."""
-    exact = angles(first=4099, dtype=torch.float32)
-    for found, expected in zip(angles(first=4099, dtype=torch.bfloat16), exact, strict=True):
+    exact = cos_sin(first=4099, dtype=torch.float32)
+    for found, expected in zip(cos_sin(first=4099, dtype=torch.bfloat16), exact, strict=True):
         assert torch.equal(found, expected.bfloat16())
 
 
@@ -69,7 +69,7 @@ def test_a_score_depends_on_the_distance_alone(rotate):
     query, key = draw(HEAD_DIM, seed=2), draw(HEAD_DIM, seed=3)
     num_places = 101
     queries, keys = (
-        rotate(x.expand(num_places, HEAD_DIM), *angles(num_places)) for x in (query, key)
+        rotate(x.expand(num_places, HEAD_DIM), *cos_sin(num_places)) for x in (query, key)
     )
     scores = queries @ keys.T  # (num_places, num_places)
     for distance in range(-3, 97, 7):
@@ -81,26 +81,26 @@ def test_a_score_depends_on_the_distance_alone(rotate):
 @pytest.mark.promise(number=27)
 def test_the_layouts_are_permutations_of_one_another():
     x = draw(B, H, T, HEAD_DIM)
-    halves = rotate_halves(x[..., ORDER], *angles())
-    assert torch.equal(halves, rotate_pairs(x, *angles())[..., ORDER])
-    assert not torch.equal(halves, rotate_pairs(x[..., ORDER], *angles()))
+    half = rotate_half(x[..., ORDER], *cos_sin())
+    assert torch.equal(half, rotate_interleaved(x, *cos_sin())[..., ORDER])
+    assert not torch.equal(half, rotate_interleaved(x[..., ORDER], *cos_sin()))
 
 
 @pytest.mark.promise(number=27)
-@pytest.mark.parametrize("layout", ["halves", "pairs"])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_values_and_gradients_are_those_of_transformers(layout):
     """Llama's rotation, and GPT-J's."""
     from transformers.models.gptj import modeling_gptj  # here: it takes seconds
     from transformers.models.llama import modeling_llama
 
-    cos, sin = angles()
+    cos, sin = cos_sin()
     results = []
     for ours in (True, False):
         q, k = (draw(B, H, T, HEAD_DIM, seed=seed).requires_grad_() for seed in (2, 3))
         if ours:
-            rotate = {"halves": rotate_halves, "pairs": rotate_pairs}[layout]
+            rotate = {"half": rotate_half, "interleaved": rotate_interleaved}[layout]
             turned = rotate(q, cos, sin), rotate(k, cos, sin)
-        elif layout == "halves":
+        elif layout == "half":
             twice = (torch.cat([part, part], dim=-1)[None] for part in (cos, sin))
             turned = modeling_llama.apply_rotary_pos_emb(q, k, *twice)
         else:
@@ -124,7 +124,7 @@ def test_the_angles_are_those_of_transformers():
     theirs = modeling_llama.LlamaRotaryEmbedding(config)
     positions = torch.arange(2053)
     expected = theirs(torch.zeros(1), positions[None])
-    found = rotary_angles(positions, HEAD_DIM, BASE, torch.float32)
+    found = rotary_cos_sin(positions, HEAD_DIM, BASE, torch.float32)
     for ours, their in zip(found, expected, strict=True):
         assert torch.equal(torch.cat([ours, ours], dim=-1), their[0])
 
@@ -133,22 +133,22 @@ def test_the_angles_are_those_of_transformers():
 def test_the_dtype_is_that_of_x(rotate):
     """Angles in more digits make the result better, and not wider."""
     x = draw(B, H, T, HEAD_DIM).bfloat16()
-    found = rotate(x, *angles())
+    found = rotate(x, *cos_sin())
     assert found.dtype == torch.bfloat16
-    assert torch.equal(found, rotate(x.double(), *angles()).bfloat16())
+    assert torch.equal(found, rotate(x.double(), *cos_sin()).bfloat16())
 
 
 # The class
 
 
 def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
-    rotate = {"halves": rotate_halves, "pairs": rotate_pairs}[module.rotary_layout]
+    rotate = {"half": rotate_half, "interleaved": rotate_interleaved}[module.rotary_layout]
     parts = module.W_qkv(x).split([H * HEAD_DIM, KV * HEAD_DIM, KV * HEAD_DIM], dim=-1)
     queries, keys, values = (
         repeat_heads(split_heads(part, heads), H)
         for part, heads in zip(parts, (H, KV, KV), strict=True)
     )
-    turns = rotary_angles(torch.arange(x.shape[1]), HEAD_DIM, BASE, x.dtype)
+    turns = rotary_cos_sin(torch.arange(x.shape[1]), HEAD_DIM, BASE, x.dtype)
     mask = causal_mask(x.shape[1])
     context_vec, attn_weights = attention(
         rotate(queries, *turns), rotate(keys, *turns), values, mask
@@ -201,19 +201,19 @@ def test_in_pieces_of_any_size_it_equals_the_full_pass(layout, num_kv_heads, ret
 def test_the_layers_of_a_model_may_share_their_angles(layout):
     """Asked of one, given to another, with a cache or without; and they are what turns."""
     first, second, x = build(layout), build(layout, num_kv_heads=3), tokens()
-    assert torch.equal(second(x, angles=first.angles(x)), second(x))
+    assert torch.equal(second(x, cos_sin=first.cos_sin(x)), second(x))
     cache = second.new_cache(B, T)
     with torch.no_grad():
         for piece in x.split([4, 3], dim=1):
-            found = second(piece, cache=cache, angles=first.angles(piece, cache))
+            found = second(piece, cache=cache, cos_sin=first.cos_sin(piece, cache))
     torch.testing.assert_close(found, second(x)[:, 4:])
     none = build(rotary_base=None, num_kv_heads=3)
     none.load_state_dict(second.state_dict())
     unturned = (torch.ones(T, HEAD_DIM // 2), torch.zeros(T, HEAD_DIM // 2))
-    torch.testing.assert_close(second(x, angles=unturned), none(x))
-    assert torch.equal(none(x, angles=first.angles(x)), none(x))  # such a layer turns nothing
-    with refused(ValueError, "rotary_base=None turns nothing, so it has no angles"):
-        none.angles(x)
+    torch.testing.assert_close(second(x, cos_sin=unturned), none(x))
+    assert torch.equal(none(x, cos_sin=first.cos_sin(x)), none(x))  # such a layer turns nothing
+    with refused(ValueError, "rotary_base=None rotates nothing, so it has no cos and sin"):
+        none.cos_sin(x)
 
 
 def test_without_any_bias():
@@ -262,15 +262,15 @@ def test_compiled_and_exported_it_is_the_same(layout):
         (lambda: build(rotary_base=math.inf), ValueError, "a positive, finite number, not inf"),
         (lambda: build(rotary_base="9"), TypeError, "must be a positive number, not '9' (str)"),
         (lambda: build(rotary_base=True), TypeError, "a positive number, not True (bool)"),
-        (lambda: build("interleaved"), ValueError, "must be 'halves' or 'pairs', not 'inter"),
+        (lambda: build("pairs"), ValueError, "must be 'half' or 'interleaved', not 'pairs'"),
         (lambda: build(out_bias=1), TypeError, "out_bias must be True or False, not 1 (int)"),
         (lambda: build(d_out=30), ValueError, "head_dim = d_out / num_heads = 30 / 6 = 5 is odd"),
-        (lambda: rotary_angles(T, 4), TypeError, "positions must be a torch.Tensor, not int; try"),
-        (lambda: rotary_angles(ones(2, 3), 4), ValueError, "must be (num_tokens), not (2, 3)"),
-        (lambda: rotary_angles(ones(T), 5), ValueError, "head_dim must be even, to be turned in"),
-        (lambda: rotary_angles(ones(T), 0), ValueError, "head_dim must be a positive int, not 0"),
-        (lambda: rotary_angles(ones(T), 4, -2), ValueError, "base must be a positive, finite"),
-        (lambda: rotary_angles(ones(T), 4, 2.0, torch.int8), TypeError, "dtype must be floating"),
+        (lambda: rotary_cos_sin(T, 4), TypeError, "positions must be a torch.Tensor, not int; try"),
+        (lambda: rotary_cos_sin(ones(2, 3), 4), ValueError, "must be (num_tokens), not (2, 3)"),
+        (lambda: rotary_cos_sin(ones(T), 5), ValueError, "head_dim must be even, as numbers"),
+        (lambda: rotary_cos_sin(ones(T), 0), ValueError, "head_dim must be a positive int, not 0"),
+        (lambda: rotary_cos_sin(ones(T), 4, -2), ValueError, "base must be a positive, finite"),
+        (lambda: rotary_cos_sin(ones(T), 4, 2.0, torch.int8), TypeError, "dtype must be floating"),
     ],
 )
 def test_what_is_refused(call, error, words):

@@ -25,6 +25,7 @@ from attncourse.panels.running_softmax import TILES
 from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.panels.torch_equality import TORCH_EQUALITY
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import (
     CausalAttention,
     FusedMultiHeadAttention,
@@ -34,7 +35,6 @@ from attnlib import (
     fused_to_split,
     split_heads,
 )
-from attnlib.torch_compatible import MultiheadAttention
 
 B = 2
 T = 7  # num_tokens

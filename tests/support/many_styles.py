@@ -132,9 +132,9 @@ FUNCTION = f"""{INIT}
         B, T, _ = x.shape
         heads = [f(x).view(B, T, self.n_head, -1).transpose(1, 2)
                  for f in (self.W_query, self.W_key, self.W_value)]
-        may_look = torch.tril(torch.ones(T, T, dtype=torch.bool))
+        may_attend = torch.tril(torch.ones(T, T, dtype=torch.bool))
         p = self.dropout.p if self.training else 0.0
-        y = nn.functional.scaled_dot_product_attention(*heads, attn_mask=may_look, dropout_p=p)
+        y = nn.functional.scaled_dot_product_attention(*heads, attn_mask=may_attend, dropout_p=p)
         y = y.transpose(1, 2)
         y = y.flatten(-2)
         return self.out_proj(y)
@@ -320,7 +320,7 @@ STYLES: dict[str, Style] = {
     }),
     "torch's function": Style(check_weight_split, FUNCTION, {}, {
         "mask the wrong way": Slip("torch.tril(torch.ones(T, T, dtype=torch.bool))", "torch.triu(torch.ones(T, T, dtype=torch.bool), 1)", "mask.inverted", "scaled_dot"),
-        "no mask": Slip("attn_mask=may_look", "attn_mask=None", "mask.none"),
+        "no mask": Slip("attn_mask=may_attend", "attn_mask=None", "mask.none"),
         "scale": Slip("dropout_p=p)", "dropout_p=p, scale=1.0)", "scale.none"),
         "scale d_out": Slip("dropout_p=p)", "dropout_p=p, scale=self.d_out ** -0.5)", "scale.width"),
         "drops in eval": Slip("self.dropout.p if self.training else 0.0", "self.dropout.p", "dropout.eval", "scaled_dot"),

@@ -57,8 +57,8 @@ def test_lengths_that_are_taken_for_equal_stop_with_their_line():
 
 
 def padded(is_padding):
-    may_look = ~causal_mask(is_padding.shape[1]) & ~is_padding[:, None]
-    return (may_look | torch.eye(is_padding.shape[1], dtype=torch.bool))[:, None]
+    may_attend = ~causal_mask(is_padding.shape[1]) & ~is_padding[:, None]
+    return (may_attend | torch.eye(is_padding.shape[1], dtype=torch.bool))[:, None]
 
 
 def test_a_mask_for_one_batch_is_not_enough():
@@ -80,8 +80,8 @@ def test_a_padding_mask_that_is_not_causal_is_told(shown):
 def test_what_padding_sees_is_free(seen):
     def padded_mask(is_padding):
         n = is_padding.shape[1]
-        may_look = ~causal_mask(n) & ~is_padding[:, None]
-        return (may_look | (is_padding[:, :, None] & seen[:n, :n]))[:, None]
+        may_attend = ~causal_mask(n) & ~is_padding[:, None]
+        return (may_attend | (is_padding[:, :, None] & seen[:n, :n]))[:, None]
 
     assert str(check_padded(padded_mask)).startswith("Right: no row is empty")
 
@@ -97,9 +97,9 @@ def test_the_right_number_of_wrong_keys_is_told():
 
 
 def test_a_mask_for_the_module_by_repeating_is_right():
-    def by_repeating(may_look, shape):
+    def by_repeating(may_attend, shape):
         b, num_heads, n, m = shape
-        each = may_look.expand(b, 1, n, m)[:, 0]
+        each = may_attend.expand(b, 1, n, m)[:, 0]
         return ~each.repeat_interleave(num_heads, dim=0)
 
     assert str(check_for_module(by_repeating)).startswith("Right: three shapes of mask")
@@ -121,8 +121,8 @@ def test_the_reference_hides_nothing_and_is_attention():
     ("call", "right"),
     [
         ("mine(x)", (0, 2)),
-        ("mine(x, attn_mask=~may_look)", (0, 10)),
-        ("mine(x, attn_mask=may_look.expand(shape)[:, 0][:, None])", (10, 10)),
+        ("mine(x, attn_mask=~may_attend)", (0, 10)),
+        ("mine(x, attn_mask=may_attend.expand(shape)[:, 0][:, None])", (10, 10)),
         ("mine(new, text)", (2, 4)),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_mask_that_is_taken_for_heads_is_found():
                 attn_mask = attn_mask[:, 0]
             return super().forward(x, memory, attn_mask=attn_mask, **mask)
 
-    (found,) = run_calls(["mine(x, attn_mask=may_look)"], TakesTextsForHeads).values()
+    (found,) = run_calls(["mine(x, attn_mask=may_attend)"], TakesTextsForHeads).values()
     assert found[0] < found[1]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attncourse.language import Cut, Head, Mute, Put, Run
 from attncourse.language.reader import LanguageModel
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
-from attnlib.rotary import rotary_angles, rotate_pairs
+from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 from support.small_llama import SIZE, plain_run, small_model
 
 TOKENS = [17, 3, 89, 3, 41, 7, 100]
@@ -61,9 +61,11 @@ class SplitAttention(nn.Module):
         self.out_proj = nn.Linear(84, 84)
 
     def forward(self, x: Tensor, return_weights: bool = False):
-        angles = rotary_angles(torch.arange(x.shape[1]), 14, SIZE.rotary_base)
-        queries = rotate_pairs(split_heads(self.W_query(x), 6), *angles)
-        keys = rotate_pairs(split_heads(self.W_key(x), 3), *angles).repeat_interleave(2, dim=1)
+        cos_sin = rotary_cos_sin(torch.arange(x.shape[1]), 14, SIZE.rotary_base)
+        queries = rotate_interleaved(split_heads(self.W_query(x), 6), *cos_sin)
+        keys = rotate_interleaved(split_heads(self.W_key(x), 3), *cos_sin).repeat_interleave(
+            2, dim=1
+        )
         values = split_heads(self.W_value(x), 3).repeat_interleave(2, dim=1)
         context_vec, attn_weights = attention(queries, keys, values, causal_mask(x.shape[1]))
         context_vec = self.out_proj(merge_heads(context_vec))
@@ -186,8 +188,8 @@ def test_rows_of_the_files_matrix_are_a_head(model):
     found = run.queries_unturned(layer, head)
     torch.testing.assert_close(run.reads(layer) @ rows.T, found)
     rows = model.tensor(f"blk.{layer}.attn_k.weight").split(width)[head // 2]
-    angles = rotary_angles(torch.arange(7), width, SIZE.rotary_base)
-    turned = [rotate_pairs(part, *angles) for part in (found, run.reads(layer) @ rows.T)]
+    cos_sin = rotary_cos_sin(torch.arange(7), width, SIZE.rotary_base)
+    turned = [rotate_interleaved(part, *cos_sin) for part in (found, run.reads(layer) @ rows.T)]
     scores = turned[0] @ turned[1].T
     torch.testing.assert_close(scores, run.scores(layer, head), rtol=1e-4, atol=1e-4)
 
@@ -281,7 +283,7 @@ def test_a_model_goes_from_class_to_class():
             num_kv_heads=3,
             out_bias=False,
             rotary_base=SIZE.rotary_base,
-            rotary_layout="pairs",
+            rotary_layout="interleaved",
         )
     )
     assert torch.equal(back.read(TOKENS).logits, ours.read(TOKENS).logits)

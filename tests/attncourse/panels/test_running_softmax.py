@@ -17,16 +17,16 @@ from attncourse.panels.running_softmax import (
 )
 from attncourse.pictures.palette import QUIET, head_color
 from attncourse.pictures.scene import Box, Scene
-from attnlib import attention, tiled_attention
+from attnlib import attention, causal_mask
 
 ALL_STEPS = range(len(STEPS))
 
 
 @pytest.mark.parametrize("query", TOKENS)
-def test_it_ends_where_tiled_attention_ends(query):
+def test_it_ends_where_attention_ends(query):
     last = compute_tile_step(query, len(STEPS) - 1)
     queries, keys, values = head_and_scores()
-    right = tiled_attention(queries, keys, values, TILE_SIZE)[last.query]
+    right = attention(queries, keys, values, causal_mask(len(keys)))[0][last.query]
     torch.testing.assert_close(last.now.mixed / last.now.total, right)
     torch.testing.assert_close(last.context_vec, right)
 

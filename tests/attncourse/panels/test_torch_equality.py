@@ -10,7 +10,7 @@ from attncourse.examples import journey
 from attncourse.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY, WIDER
 from attncourse.pictures.palette import FAINT, HATCH, QUIET, head_color
 from attncourse.pictures.scene import Box, Line, Scene
-from attnlib.torch_compatible import MultiheadAttention
+from attncourse.variants.torch_multihead import MultiheadAttention
 from support.pictures import boxes, extents, outside, text_in, words
 
 NAMES = ("outputs", "weights", "gradients")

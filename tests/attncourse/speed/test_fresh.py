@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncourse import speed
-from attnlib import attention, causal_mask, tiled_attention
+from attnlib import attention, causal_mask
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
 SMALL = {"num_tokens": TOKENS, "width": WIDTH, "num_heads": HEADS}
@@ -45,5 +45,3 @@ def test_what_autograd_keeps():
     a_tensor, pairs = HEADS * TOKENS * 3 * 4, HEADS * TOKENS**2 * 4
     everything = kept_for_backward(lambda *qkv: attention(*qkv, mask)[0], inputs)
     assert pairs <= everything <= 4 * a_tensor + pairs + TOKENS**2
-    in_tiles = kept_for_backward(lambda *qkv: tiled_attention(*qkv, tile_size=3), inputs)
-    assert in_tiles == 4 * a_tensor + HEADS * TOKENS * 4  # q, k, v, the output, log of the total

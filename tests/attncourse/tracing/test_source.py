@@ -7,7 +7,7 @@ import pytest
 
 import attnlib
 from attncourse.tracing import show_source
-from attnlib.torch_compatible import MultiheadAttention
+from attncourse.variants.torch_multihead import MultiheadAttention
 
 SHOWN = [*(getattr(attnlib, name) for name in attnlib.__all__), MultiheadAttention]
 

@@ -84,16 +84,19 @@ ANSWERS = {
                 "Stopped in padded_mask, line 3: ",
             ),
             "empty rows": (
-                {"    may_look = may_look | torch.eye(num_tokens, dtype=torch.bool)\n": ""},
+                {"    may_attend = may_attend | torch.eye(num_tokens, dtype=torch.bool)\n": ""},
                 "In text 1 query 0 may look at nothing: an average over nothing.",
             ),
             "padding hidden as a query": (
                 {"~is_padding[:, None]": "~is_padding[:, :, None]"},
                 "The padding's queries are hidden. Its keys must be",
             ),
-            "True hides": ({"return may_look": "return ~may_look"}, "Your True hides. In SDPA's"),
+            "True hides": (
+                {"return may_attend": "return ~may_attend"},
+                "Your True hides. In SDPA's",
+            ),
             "no axis of heads": (
-                {"return may_look[:, None]": "return may_look"},
+                {"return may_attend[:, None]": "return may_attend"},
                 "Where SDPA has its heads, it would find your 3 texts: put a 1 there",
             ),
             "numbers": ({"look[:, None]": "look[:, None].float()"}, "It is torch.float32,"),
@@ -109,7 +112,7 @@ ANSWERS = {
             ),
             "not flattened": ({".flatten(0, 1)": ""}, "It is torch.bool, (3, 2, 5, 5); it must"),
             "the first text for all": (
-                {"may_look.expand(shape)": "may_look.expand(shape)[:1].expand(shape)"},
+                {"may_attend.expand(shape)": "may_attend.expand(shape)[:1].expand(shape)"},
                 "Wrong for a mask of shape (3, 1, 1, 5): not every text has its own.",
             ),
         },

@@ -40,16 +40,16 @@ ANSWERS = {
         "Right: positions turn queries and keys, and three query heads share a key.",
         {
             "nothing turns": (
-                {"rotate(queries, *angles), rotate(keys, *angles)": "queries, keys"},
+                {"rotate(queries, *cos_sin), rotate(keys, *cos_sin)": "queries, keys"},
                 "Nothing turns",
             ),
-            "keys do not turn": ({"rotate(keys, *angles)": "keys"}, "only the queries do here"),
+            "keys do not turn": ({"rotate(keys, *cos_sin)": "keys"}, "only the queries do here"),
             "queries do not turn": (
-                {"rotate(queries, *angles)": "queries"},
+                {"rotate(queries, *cos_sin)": "queries"},
                 "only the keys do here",
             ),
             "values turn": (
-                {"values = values": "values = rotate(values, *angles)"},
+                {"values = values": "values = rotate(values, *cos_sin)"},
                 "The values turn, too.",
             ),
             "another base": ({", 100_000.0": ""}, "The angles have another base"),

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import causal_mask
-from attnlib.torch_compatible import MultiheadAttention
 
 B, SOURCE, TARGET, HEADS, WIDTH, HIDDEN = 3, 7, 5, 2, 22, 13
 LAYERS = nn.modules.transformer

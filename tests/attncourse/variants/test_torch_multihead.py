@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn, zeros
 
+from attncourse.variants.torch_multihead import MultiheadAttention, apply_mask
 from attnlib import causal_mask
-from attnlib.torch_compatible import MultiheadAttention, apply_mask
 from support.cases import refused
 
 B, HEADS, HEAD_DIM, QUERIES, KEYS, KDIM, VDIM = 2, 3, 5, 7, 11, 13, 17  # no two alike
@@ -106,10 +106,10 @@ def masks(how: dict[str, Any], sizes: tuple[int, int, int], seed: int, dtype: to
     generator = torch.Generator().manual_seed(seed)
 
     def random_mask(kind: str, *shape: int) -> Tensor:
-        is_hidden = torch.rand(shape, generator=generator) < 0.4
-        is_hidden[..., 0] = False
+        is_masked = torch.rand(shape, generator=generator) < 0.4
+        is_masked[..., 0] = False
         added = torch.randn(shape, generator=generator, dtype=dtype)
-        return is_hidden if "bool" in kind else added.masked_fill(is_hidden, -torch.inf)
+        return is_masked if "bool" in kind else added.masked_fill(is_masked, -torch.inf)
 
     found: dict[str, Tensor | None] = {"attn_mask": None, "key_padding_mask": None}
     if how["attn_mask"] == "causal":

@@ -1,8 +1,8 @@
 """PyTorch's own attention module, rebuilt from scratch to be read.
 
 The class is spelled as PyTorch spells it, MultiheadAttention with a small h: it takes three
-inputs and knows nothing of causality. MultiHeadAttention is the causal class of the course.
-Only this module exports it: in attnlib the two names would be a letter's case apart.
+inputs and has no causal mask of its own. attnlib.MultiHeadAttention is the causal class of the
+course.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from attnlib.validate import (
     require_bools,
     require_broadcastable,
     require_equal_heads,
+    require_floating,
     require_floating_dtype,
-    require_mask,
-    require_mask_kind,
+    require_like,
     require_probability,
-    require_query_key_value,
 )
 
 
 def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tensor:
-    """Hide the scores where a boolean mask is True; add a floating mask to the scores.
+    """Mask the scores where a boolean mask is True; add a floating mask to the scores.
 
     Equation:
         attn_scores[mask] = -inf, or attn_scores + mask
@@ -57,7 +56,7 @@ def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tens
     """
     num_queries, num_positions = attn_scores.shape[-2:]
     num_keys = num_positions - num_appended
-    require_mask_kind("mask", mask)
+    _require_mask_kind("mask", mask)
     require_broadcastable("mask", mask, (num_queries, num_keys))
     mask = mask.expand(*mask.shape[:-1], num_keys)  # (..., num_keys)
     mask = F.pad(mask, (0, num_appended))  # (..., num_positions)
@@ -88,7 +87,8 @@ class MultiheadAttention(nn.Module):
         add_bias_kv: whether one learned position is appended to the keys and values of every
             sequence: bias_k and bias_v, (1, 1, embed_dim). The others do not change.
         add_zero_attn: whether one position of zeros is appended, as the last: its score is 0 and
-            its value is 0, so a query can attend to nothing. No mask hides an appended position.
+            its value is 0, so a query can attend to nothing. No mask
+            applies to an appended position.
         kdim: width of key; embed_dim if None.
         vdim: width of value; embed_dim if None.
         batch_first: whether a batch is (b, num_tokens, width) rather than (num_tokens, b, width).
@@ -102,7 +102,7 @@ class MultiheadAttention(nn.Module):
 
         - query, floating, (b, num_queries, embed_dim),
         - key, floating, (b, num_keys, kdim), and value, floating, (b, num_keys, vdim),
-        - key_padding_mask, (b, num_keys): which keys no query of a sequence may see,
+        - key_padding_mask, (b, num_keys): which keys no query of a sequence may attend to,
         - attn_mask, (num_queries, num_keys) or (b * num_heads, num_queries, num_keys),
 
         and returns attn_output, (b, num_queries, embed_dim), and the weights as they were used,
@@ -123,12 +123,12 @@ class MultiheadAttention(nn.Module):
     Where PyTorch 2.13 gives different answers to one question, there is one answer here, so that
     asking for the weights never changes the result:
 
-    - A query that may see no key gets NaN here, the average over nothing. PyTorch gives NaN with
-      need_weights=True, a context of 0 with need_weights=False, and NaN again on its fast path
+    - A query that may attend to no key gets NaN here, the average over nothing. PyTorch gives NaN
+      with need_weights=True, a context of 0 with need_weights=False, and NaN again on its fast path
       (self-attention in eval without gradients). NaN is noticed, 0 is not.
     - With is_causal=True and need_weights=False PyTorch puts a causal mask of its own in the
-      place of attn_mask, unless there is a key_padding_mask; it hides appended positions too.
-      The fast path does not even ask for attn_mask: without one nothing is hidden.
+      place of attn_mask, unless there is a key_padding_mask; it masks appended positions too.
+      The fast path does not even ask for attn_mask: without one nothing is masked.
 
     There is no fast path here, need_weights=False saves no work, and nested tensors are refused.
     The result lies in memory as PyTorch's does: row after row of (num_queries, b, embed_dim), also
@@ -327,7 +327,7 @@ def _require_inputs(
     own = module._parameters  # a weight that is computed on each access is not computed for this
     weight = own.get("in_proj_weight") if own.get("q_proj_weight") is None else own["q_proj_weight"]
     widths = {"embed_dim": module.embed_dim, "kdim": module.kdim, "vdim": module.vdim}
-    require_query_key_value(query, key, value, widths, module.batch_first, weight)
+    _require_query_key_value(query, key, value, widths, module.batch_first, weight)
 
     is_batch = query.ndim == 3
     along = 1 if is_batch and module.batch_first else 0
@@ -340,8 +340,8 @@ def _require_inputs(
     padding_shapes: dict[str, tuple[int, ...]] = {"(num_keys,)": (num_keys,)}
     if is_batch:
         padding_shapes = {"(b, num_keys)": (b, num_keys)}
-    require_mask("attn_mask", attn_mask, attn_shapes, weight)
-    require_mask("key_padding_mask", key_padding_mask, padding_shapes, weight)
+    _require_mask("attn_mask", attn_mask, attn_shapes, weight)
+    _require_mask("key_padding_mask", key_padding_mask, padding_shapes, weight)
 
     require_bools(is_causal=is_causal)
     if is_causal and attn_mask is None:
@@ -349,3 +349,69 @@ def _require_inputs(
             "is_causal=True only says that attn_mask is causal, but attn_mask is None; "
             f"try attn_mask=causal_mask({num_queries})"
         )
+
+
+def _require_query_key_value(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    widths: dict[str, int],
+    batch_first: bool,
+    weight: Tensor | None,
+) -> None:
+    """Raise unless the three are sequences, or batches, that fit the weight and each other."""
+    for (name, x), (width, size) in zip(
+        {"query": query, "key": key, "value": value}.items(), widths.items(), strict=True
+    ):
+        if isinstance(x, Tensor) and x.is_nested:
+            raise TypeError(
+                f"{name} is a nested tensor; pad it and pass a key_padding_mask; "
+                "nn.TransformerEncoder makes none with enable_nested_tensor=False"
+            )
+        require_floating(name, x)
+        shape = tuple(x.shape)
+        if x.ndim not in (2, 3) or x.ndim != query.ndim:
+            raise ValueError(
+                "query, key and value must be all 3-d (a batch) or all 2-d (one sequence); "
+                f"{name} is {x.ndim}-d, {shape}"
+            )
+        if x.shape[-1] != size:
+            raise ValueError(
+                f"the last dimension of {name} must be {width}={size}, not {x.shape[-1]}: {shape}"
+            )
+        require_like(name, x, weight)
+    if key.shape[:-1] != value.shape[:-1]:
+        raise ValueError(
+            "each key needs one value: key and value must agree in all dimensions but the last, "
+            f"not {tuple(key.shape)} and {tuple(value.shape)}"
+        )
+    batch = 0 if batch_first else 1
+    if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
+        raise ValueError(
+            f"query, {tuple(query.shape)}, and key, {tuple(key.shape)}, must agree in dimension "
+            f"{batch}, the batch; batch_first={not batch_first} would make it dimension {1 - batch}"
+        )
+
+
+def _require_mask_kind(name: str, mask: object) -> None:
+    """Raise unless mask is a tensor, bool or floating."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor or None, not {type(mask).__name__}")
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(
+            f"{name} must be bool (True: may not attend) or floating (added to the scores), "
+            f"not {mask.dtype}; try {name}.bool()"
+        )
+
+
+def _require_mask(
+    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor | None
+) -> None:
+    """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
+    if mask is None:
+        return
+    _require_mask_kind(name, mask)
+    if tuple(mask.shape) not in list(shapes.values()):  # torch 2.6 compiles no dict views
+        rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
+        raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")
+    require_like(name, mask, weight)
