@@ -99,7 +99,7 @@ ANSWERS = {
                 {"return may_attend[:, None]": "return may_attend"},
                 "Where SDPA has its heads, it would find your 3 texts: put a 1 there",
             ),
-            "numbers": ({"look[:, None]": "look[:, None].float()"}, "It is torch.float32,"),
+            "numbers": ({"attend[:, None]": "attend[:, None].float()"}, "It is torch.float32,"),
         },
     ),
     "for_module": Answers(
