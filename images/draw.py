@@ -36,7 +36,6 @@ RIGHT = WIDTH - MARGIN
 CELL = 20.0  # a cell of a matrix
 NUMBER = 39.0  # its width where a number is written in
 NAMES = 60.0  # what the names of the tokens take
-DEVICE_WIDTH, DEVICE_HEIGHT = 646.0, 98 + 6 * CELL  # of the frame around a device
 GRAY = tint(INK, 0.75)  # words that explain
 EDGE = tint(FAINT, 0.6)
 TOKENS, INPUTS = journey()
@@ -77,11 +76,6 @@ def notes(
 ) -> list[Item]:
     """Return lines of explanation under each other, the first at y."""
     return [note(x, y + step * i, line, align) for i, line in enumerate(lines)]
-
-
-def heading(x: float, y: float, text: str) -> Words:
-    """Return a heading, from x on."""
-    return Words(x, y, text, "start", size=14, bold=True)
 
 
 def grid(
@@ -204,7 +198,7 @@ def two_heads() -> Scene:
             items.append(Words(frame + 30, place, name, bold=True))
             items += grid(frame + 16, place + 11, cells, width=own, height=own)
         items += arrow((frame + 54, axis), (frame + 96, axis))
-        items.append(note(frame + 74, axis - 13, f"Q{lower}K{lower}ᵀ"))
+        items.append(note(frame + 74, axis - 13, "scores"))
         x = frame + 104
         items.append(Words(x + tall / 2, start - 13, "attention weights", bold=True))
         items += weight_map(x, start, attn_weights[h], color, cell)
@@ -233,7 +227,7 @@ def two_heads() -> Scene:
         MARGIN,
         below,
         "Wq₀ is head_0.W_query.weight.T and Q₀ is x @ Wq₀; the other matrices likewise.",
-        "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Gray: the future, its weight is 0.",
+        "The scores are Q₀ @ K₀.T; then scale, mask, softmax. Gray: the future, its weight is 0.",
         "context_vec: the columns of Z₀, then those of Z₁.",
         align="start",
         step=18,
@@ -423,58 +417,6 @@ def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
         items += head_tag(x, top, 4 * SMALL, h)
         items += numbered(x, top + 22, values[h])
         items += token_labels(x, top + 22)
-    return items
-
-
-def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
-    """Return a device with head h, from x to its part of the sum."""
-    own = 14.0  # a cell of W_query, W_key and W_value
-    x, y = MARGIN + NAMES + 6, top + 62
-    axis = y + 3 * CELL
-    small = x + 3 * 16 + 88
-    context = small + 2 * own + 82
-    rows = context + 2 * 16 + 28
-    last = MARGIN + DEVICE_WIDTH - 4 * NUMBER - 8
-    items: list[Item] = [Box(MARGIN, top, DEVICE_WIDTH, DEVICE_HEIGHT, stroke=EDGE, radius=8)]
-    items.append(heading(MARGIN + 12, top + 20, f"Device {h}"))
-    items += head_tag(MARGIN + 92, top + 11, 64, h, f"head {h}")
-    items += token_names(x, y)
-    for place, name, values, color in (
-        (x, "x", INPUTS, cell_color(NO_HEAD)),
-        (context, f"Z{'₀₁'[h]}", made, cell_color(h)),
-    ):
-        columns = values.shape[1]
-        items.append(Words(place + columns * 8, y - 13, name, bold=True))
-        items += grid(place, y, [[color] * columns] * 6, width=16, height=CELL)
-        items.append(note(place + columns * 8, y + 6 * CELL + 13, str(tuple(values.shape))))
-    items.append(Words(x + 3 * 16 + 14, axis, "@", size=15))
-    for i, name in enumerate(("W_query", "W_key", "W_value")):
-        place = axis + (i - 1) * (3 * own + 8)
-        items.append(Words(small - 5, place, name, "end"))
-        items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
-    items.append(note(small + own, axis + 4.5 * own + 19, "(3, 2)"))
-    items += arrow((small + 2 * own + 6, axis), (context - 6, axis))
-    items.append(note(small + 2 * own + 40, axis - 13, "attention"))
-    items.append(Words(context + 2 * 16 + 14, axis, "@", size=15))
-    items += grid(rows, axis - CELL, [[cell_color(h)] * 4] * 2, width=16)
-    items.append(Words(rows + 32, axis - CELL - 13, f"P{'₀₁'[h]} of out_proj", bold=True))
-    items.append(note(rows + 32, axis + CELL + 13, "(2, 4)"))
-    items.append(Words((rows + 64 + last) / 2, axis, "=", size=15))
-    items += matrix(last, y, f"part {h}", part, [h] * 4, two_decimals(part))
-    return items
-
-
-def all_reduce(top: float, out: Tensor) -> list[Item]:
-    """Return the sum under two devices, and an arrow to it from each."""
-    left = MARGIN + DEVICE_WIDTH - 4 * NUMBER - 8
-    edge, line = MARGIN + DEVICE_WIDTH + 1, RIGHT - 3
-    items = matrix(left, top, "out", out, [NO_HEAD] * 4, two_decimals(out))
-    axis, middle = top + 3 * CELL, left + 2 * NUMBER
-    first = MARGIN + 62 + 3 * CELL
-    second = first + DEVICE_HEIGHT + 18
-    items += bent_arrow((edge, first), (line, first), (line, axis), (left + 4 * NUMBER + 3, axis))
-    items.append(Line(((edge, second), (line, second))))
-    items.append(note(middle - 20, top - 36, "all-reduce: add", "end"))
     return items
 
 

@@ -608,7 +608,7 @@ AROUND = (
         "svg-text-not-escaped",
         "attncourse/pictures/scene.py",
         {"{html.escape(typeset(item))}</text>": "{typeset(item)}</text>"},
-        "tests/attncourse/pictures/test_scene.py::test_the_svg_is_well_formed_and_says_what_it_shows",
+        "tests/attncourse/pictures/test_scene.py::test_the_svg_is_well_formed_and_has_the_alt_text",
     ),
     Mutant(
         "steps-scaled-by-all-columns",

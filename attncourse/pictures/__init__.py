@@ -7,7 +7,7 @@ rows one row of weights as bars, planes queries and keys of two numbers, moves s
 axes which axis of a mask is stretched, memories what is carried between far and near, ladder what
 one change after the other saves, strikes a table whose rows are struck out, grids many numbers as
 colors, curves and two_losses losses, sizes the heads in a file's matrix, turned a pair of numbers
-at two positions. matplotlib loads with the first PNG. Pictures import nothing else of
+at two positions. Pictures import nothing else of
 attncourse.
 """
 

@@ -28,7 +28,9 @@ def planes_picture(
         context_vec: (2).
     """
     items = _plane(0.5, f"the keys, and the query of {tokens[-1]}", tokens, keys, query)
-    items += _plane(SIDE + GAP, "the values, and the mixture ◆", tokens, values, context_vec)
+    items += _plane(
+        SIDE + GAP, "the values, and the mixture (diamond)", tokens, values, context_vec
+    )
     nearest = tokens[int((values - context_vec).norm(dim=1).argmin())]
     alt = (
         f"Two planes. Left the keys of {', '.join(tokens)}, and the query of {tokens[-1]} as an "

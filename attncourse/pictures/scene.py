@@ -1,7 +1,6 @@
 """A picture as plain data: boxes, words and lines, in pixels, the origin at the top left.
 
-The same data is drawn in two ways: as a PNG (by matplotlib) for figures stored in a notebook, and
-as an SVG for sliders, where a new picture must appear at once.
+A scene is drawn as SVG. A notebook stores a PNG, which is rendered from that SVG.
 """
 
 from __future__ import annotations
@@ -12,33 +11,23 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import torch
-from torch import Tensor
+import resvg_py
+from PIL import Image
 
 from attncourse.pictures.letters import SIZE, wrap
 from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
-if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
-    from matplotlib.backends.backend_agg import RendererAgg
-    from matplotlib.path import Path as Outline
-    from matplotlib.text import Text
-    from matplotlib.transforms import Affine2D
-    from PIL import Image
-
 FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
 MONO = "JetBrains Mono, DejaVu Sans Mono, Menlo, Consolas, monospace"
-ALIGNMENT: dict[str, Literal["left", "center", "right"]]
-ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
+FONT_FILES = [str(path) for path in sorted(Path(__file__).with_name("fonts").glob("*.ttf"))]
 
 BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
-MANY = 50  # boxes of one size, one after the other, are drawn together
 
 
 class Box(NamedTuple):
@@ -118,21 +107,29 @@ class Scene:
         return [item for item in self.items if isinstance(item, Box) and item.name == name]
 
     def svg(self) -> str:
-        """Return the scene as one SVG element; its ink and paper are variables of the page."""
-        size = f'width="{self.width:g}" height="{self.height:g}"'
-        view = f'viewBox="0 0 {self.width:g} {self.height:g}"'
-        style = f'font-family="{FONT}" style="background:{in_page(PAPER)}"'
-        alt = html.escape(self.alt)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {style} role="img" '
-            f'aria-label="{alt}">' + "".join(map(_svg, _gathered(self.items))) + "</svg>"
-        )
+        """Return the scene as one SVG element; the page around it sets its colors."""
+        return self._drawn(in_page)
 
     def png(self, scale: float = 2.0) -> bytes:
-        """Return the scene as a PNG file with `scale` dots per pixel."""
-        file = io.BytesIO()
-        _image(self, scale).save(file, format="png", dpi=(72 * scale, 72 * scale))
-        return file.getvalue()
+        """Return the scene as a PNG file with `scale` dots per pixel, on white paper."""
+        return resvg_py.svg_to_bytes(
+            svg_string=self._drawn(on_white),
+            background=on_white(PAPER),
+            zoom=scale,
+            skip_system_fonts=True,  # with the course's own fonts, every machine draws the same
+            font_files=FONT_FILES,
+            sans_serif_family="Inter",
+        )
+
+    def _drawn(self, color: Callable[[str], str]) -> str:
+        size = f'width="{self.width:g}" height="{self.height:g}"'
+        view = f'viewBox="0 0 {self.width:g} {self.height:g}"'
+        style = f'font-family="{FONT}" style="background:{color(PAPER)}"'
+        items = "".join(_svg(item, color) for item in self.items)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {style} role="img" '
+            f'aria-label="{html.escape(self.alt)}">{items}</svg>'
+        )
 
     def _repr_html_(self) -> str:
         """Return the PNG with its alt text: a notebook keeps none beside an image/png."""
@@ -232,90 +229,41 @@ def _hatching(box: Box) -> list[Line]:
     return lines
 
 
-class _Cells(NamedTuple):
-    """Boxes that differ in place and fill alone, none over another.
-
-    They are one path for each fill, and one for the edges: a page with an element for each of some
-    thousand cells takes tens of milliseconds to paint.
-    """
-
-    boxes: tuple[Box, ...]
-
-    def fills(self) -> dict[str, list[Box]]:
-        """Return what each fill covers; neighbors in a row are one box."""
-        found: dict[str, list[Box]] = {}
-        for box in self.boxes:
-            same = found.setdefault(box.fill or "none", [])
-            if same and (same[-1].x + same[-1].width, same[-1].y) == (box.x, box.y):
-                same[-1] = same[-1]._replace(width=same[-1].width + box.width)
-            else:
-                same.append(box)
-        return found
-
-
-def _gathered(items: Sequence[Item]) -> list[Item | _Cells]:
-    """Return the items, many boxes of one kind that follow each other as cells."""
-    found: list[Item | _Cells] = []
-    for kind, group in groupby(items, _kind):
-        alike = tuple(group)
-        if kind is not None and len(alike) >= MANY:
-            found.append(_Cells(alike))  # type: ignore[arg-type]  # what has a kind is a box
-        else:
-            found += alike
-    return found
-
-
-def _kind(item: Item) -> tuple[object, ...] | None:
-    """Return what cells have in common; None for what is drawn by itself."""
-    if not isinstance(item, Box) or item.radius or not item.fill:
-        return None
-    return item.width, item.height, item.stroke, item.stroke_width, item.hatched
-
-
-def _svg(item: Item | _Cells) -> str:
-    """Return an item as SVG."""
+def _svg(item: Item, color: Callable[[str], str]) -> str:
+    """Return an item as SVG, its colors in the spelling that color() gives them."""
     match item:
-        case _Cells():
-            paths = "".join(
-                f'<path d="{_outlines(same)}" fill="{in_page(fill)}"/>'
-                for fill, same in item.fills().items()
-            )
-            first = item.boxes[0]._replace(fill=None)
-            edges = f'<path d="{_outlines(item.boxes)}" {_paint(first, first.stroke_width)}/>'
-            return paths + (edges if first.stroke else "") + _hatched(*item.boxes)
-        case Box():
+        case Box(x, y, width, height):
             radius = f' rx="{item.radius:g}"' if item.radius else ""
+            paint = _paint(item, item.stroke_width, color)
             box = (
-                f'<rect x="{item.x:g}" y="{item.y:g}" width="{item.width:g}" '
-                f'height="{item.height:g}"{radius} {_paint(item, item.stroke_width)}/>'
+                f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"{radius} {paint}/>'
             )
-            return box + _hatched(item)
+            return box + "".join(_svg(line, color) for line in _hatching(item))
         case Line():
+            path = "M" + "L".join(f"{x:g} {y:g}" for x, y in item.points)
             closed = "Z" if item.fill else ""
             dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
             opacity = f' opacity="{item.opacity:g}"' if item.opacity < 1 else ""
-            paint = _paint(item, item.width)
-            return f'<path d="{_path(item)}{closed}" {paint}{dashes}{opacity}/>'
+            return f'<path d="{path}{closed}" {_paint(item, item.width, color)}{dashes}{opacity}/>'
         case Words():
+            anchor = f' text-anchor="{item.anchor}"' if item.anchor != "start" else ""
             weight = ' font-weight="bold"' if item.bold else ""
             family = f' font-family="{MONO}"' if item.mono else ""
-            place = f"{item.x:g} {item.y:g}"
-            turn = f' transform="rotate({-item.angle:g} {place})"' if item.angle else ""
-            anchor = (
-                "" if item.anchor == "start" else f' text-anchor="{item.anchor}"'
-            )  # its default
+            turn = (
+                f' transform="rotate({-item.angle:g} {item.x:g} {item.y:g})"' if item.angle else ""
+            )
             spaced = ' xml:space="preserve"' if item.text != " ".join(item.text.split()) else ""
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
-                f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
+                f'font-size="{item.size:g}" fill="{color(item.color)}"'
                 f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(typeset(item))}</text>"
             )
 
 
 def typeset(words: Words) -> str:
-    """Return a line as it is drawn: there, a negative number in a matrix has a true minus.
+    """Return a line as it is drawn: a negative number in a matrix has a true minus sign.
 
-    In the mono font that is as wide as a hyphen.
+    In the mono font a minus sign is as wide as a hyphen.
 
     >>> typeset(Words(0, 0, "-0.50", mono=True)), typeset(Words(0, 0, "x[-1]", mono=True))
     ('−0.50', 'x[-1]')
@@ -324,160 +272,20 @@ def typeset(words: Words) -> str:
     return words.text.replace("-", "−") if negative else words.text
 
 
-def _paint(item: Box | Line, width: float) -> str:
-    """Return what fills a shape and what goes around it; where SVG says no width, it is 1."""
-    fill = f'fill="{in_page(item.fill or "none")}"'
+def _paint(item: Box | Line, width: float, color: Callable[[str], str]) -> str:
+    """Return the fill and the outline of a shape; SVG's default width of a line is 1."""
+    fill = f'fill="{color(item.fill or "none")}"'
     if not item.stroke:
         return fill
     wide = f' stroke-width="{width:g}"' if width != 1 else ""
-    return f'{fill} stroke="{in_page(line_color(item.stroke))}"{wide}'
+    return f'{fill} stroke="{color(line_color(item.stroke))}"{wide}'
 
 
-def _hatched(*boxes: Box) -> str:
-    """Return the diagonal lines of boxes as one path, nothing where none is hatched."""
-    path = "".join(_path(line) for box in boxes for line in _hatching(box))
-    return f'<path d="{path}" stroke="{in_page(HATCH)}" fill="none"/>' if path else ""
-
-
-def _outlines(boxes: Sequence[Box]) -> str:
-    """Return boxes as an SVG path has them."""
-    return "".join(f"M{x:g} {y:g}h{w:g}v{h:g}h{-w:g}z" for x, y, w, h, *_ in boxes)
-
-
-def _path(line: Line) -> str:
-    """Return the points of a line as an SVG path has them."""
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in line.points)
-
-
-@lru_cache(maxsize=4)  # a notebook asks twice, for the image and for the image with its alt text
+@lru_cache(maxsize=4)  # a notebook asks twice: for image/png, and for text/html with the alt text
 def _small_png(scene: Scene) -> bytes:
-    """Return the PNG with 256 colors, a third of the size: a notebook keeps each twice."""
-    from PIL import Image
-
+    """Return the PNG with at most 256 colors, because a notebook stores it twice."""
     file = io.BytesIO()
-    whole = _image(scene, 2.0)
-    counted = whole.convert("RGB").getcolors(whole.width * whole.height) or []
-    pixels_of, colors_of = zip(*sorted(counted, reverse=True), strict=True)
-    colors = torch.tensor(colors_of)  # three numbers each, the commonest first
-    palette = _palette(colors.float(), torch.tensor(pixels_of))
-    nearest = torch.cdist(colors.float(), palette).argmin(dim=1).byte()
-
-    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(torch.int32)
-    places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible color
-    places[(colors * torch.tensor([1, 1 << 8, 1 << 16])).sum(dim=1)] = nearest
-    of_pixels = places[pixels & 0xFFFFFF]
-    few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())
-    few.putpalette(palette.int().flatten().tolist())
-    few.save(file, format="png")
+    image = Image.open(io.BytesIO(scene.png())).convert("RGB")
+    few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(file, format="png", optimize=True)
     return file.getvalue()
-
-
-def _palette(colors: Tensor, pixels: Tensor) -> Tensor:
-    """Return 256 of some colors, each time the one that is farthest from those chosen before.
-
-    A color of many pixels counts as farther, so a cell keeps its hue, however many hues there are.
-    """
-    chosen = colors[:1]
-    far = torch.full((len(colors),), torch.inf)
-    for _ in range(255):
-        far = far.minimum((colors - chosen[-1]).norm(dim=1))
-        chosen = torch.cat([chosen, colors[(far * pixels ** (1 / 3)).argmax()][None]])
-    return chosen
-
-
-def _image(scene: Scene, scale: float) -> Image.Image:
-    """Draw with matplotlib's renderer itself: an artist for each of some thousand cells is slow."""
-    from matplotlib.backends.backend_agg import RendererAgg
-    from matplotlib.figure import Figure
-    from matplotlib.transforms import Affine2D
-    from PIL import Image
-
-    size = int(scene.width * scale), int(scene.height * scale)
-    renderer = RendererAgg(*size, 72 * scale)
-    to_pixels = Affine2D().scale(scale, -scale).translate(0, scene.height * scale)
-    figure = Figure(dpi=72 * scale)  # whom a text asks for its dots per inch
-    for item in (Box(0, 0, scene.width, scene.height, PAPER), *scene.items):
-        if isinstance(item, Words):
-            text = _text(item)
-            text.set_figure(figure)
-            text.set_transform(to_pixels)
-            text.draw(renderer)
-            continue
-        _draw(renderer, item, to_pixels)
-        for line in _hatching(item) if isinstance(item, Box) else ():
-            _draw(renderer, line, to_pixels)
-    return Image.frombuffer("RGBA", size, renderer.buffer_rgba())
-
-
-def _draw(renderer: RendererAgg, item: Box | Line, to_pixels: Affine2D) -> None:
-    """Draw a shape: filled, then its outline."""
-    from matplotlib.colors import to_rgba
-
-    paint = renderer.new_gc()
-    paint.set_joinstyle("miter")
-    width, alpha = (
-        (item.stroke_width, None) if isinstance(item, Box) else (item.width, item.opacity)
-    )
-    paint.set_alpha(alpha)  # type: ignore[arg-type]  # None is what it starts with
-    paint.set_linewidth(width if item.stroke else 0)
-    edge = to_rgba(on_white(line_color(item.stroke or "none")), alpha)
-    paint.set_foreground(edge, isRGBA=True)
-    if isinstance(item, Line) and item.dashed:
-        paint.set_dashes(0, [5 * width, 4 * width])
-    fill = to_rgba(on_white(item.fill), alpha) if item.fill else None
-    renderer.draw_path(paint, _path_of(item), to_pixels, fill)
-    paint.restore()
-
-
-def _path_of(item: Box | Line) -> Outline:
-    """Return the outline of a shape."""
-    from matplotlib.patches import Circle, FancyBboxPatch
-    from matplotlib.path import Path as Outline
-
-    if isinstance(item, Line):
-        corners = [*item.points, item.points[0]] if item.fill else item.points
-        return Outline(corners, closed=item.fill is not None)
-    x, y, width, height = item[:4]
-    if width == height <= 2 * item.radius:
-        circle = Circle((x + width / 2, y + height / 2), width / 2)
-        return circle.get_patch_transform().transform_path(circle.get_path())
-    if item.radius:
-        return FancyBboxPatch(
-            (x, y), width, height, f"round,pad=0,rounding_size={item.radius}"
-        ).get_path()
-    right, lower = x + width, y + height
-    return Outline([(x, y), (right, y), (right, lower), (x, lower), (x, y)], closed=True)
-
-
-@lru_cache(maxsize=1)
-def _families() -> tuple[list[str], list[str]]:
-    """Return the fonts of words and of numbers: those of the book, for other letters DejaVu's.
-
-    They are narrower than DejaVu's, which letters.py measures.
-    """
-    from matplotlib.font_manager import fontManager
-
-    for path in sorted(Path(__file__).with_name("fonts").glob("*.ttf")):
-        fontManager.addfont(path)
-    return ["Inter", "DejaVu Sans"], ["JetBrains Mono", "DejaVu Sans Mono"]
-
-
-def _text(words: Words) -> Text:
-    """Return a line of text, placed as the drawing is, y counted downwards."""
-    from matplotlib.text import Text
-
-    turned = math.radians(words.angle)
-    return Text(
-        words.x + 0.36 * words.size * math.sin(turned),
-        words.y + 0.36 * words.size * math.cos(turned),
-        typeset(words),
-        color=on_white(words.color),
-        fontsize=words.size,
-        fontweight="bold" if words.bold else "normal",
-        fontfamily=_families()[words.mono],
-        horizontalalignment=ALIGNMENT[words.anchor],
-        verticalalignment="baseline",
-        rotation=words.angle,
-        rotation_mode="anchor",
-        parse_math=False,
-    )

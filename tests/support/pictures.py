@@ -8,15 +8,13 @@ from functools import cache
 
 import torch
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from PIL import Image, ImageChops
+from PIL import Image
 from torch import Tensor
 
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, typeset
 from attnlib import causal_mask
 
 SVG = "{http://www.w3.org/2000/svg}"
-SMOOTHING = 64  # of 255: how much the edge of a letter may differ between two builds
-SHADE = 8  # of 255: how much the mean of 8 x 8 pixels may
 
 
 def numbers(*shape: int, seed: int = 2) -> Tensor:
@@ -69,16 +67,6 @@ def check_readable(scene: Scene) -> None:
 def pixels(scene: Scene, scale: float = 1.0) -> Image.Image:
     """Return a scene's PNG, decoded."""
     return Image.open(io.BytesIO(scene.png(scale))).convert("RGBA")
-
-
-def alike(one: Image.Image, other: Image.Image) -> bool:
-    """Return whether two pictures show the same, if perhaps with other smoothing of the edges."""
-    if one.size != other.size:
-        return False
-    in_pixels = ImageChops.difference(one, other)
-    in_shades = ImageChops.difference(one.reduce(8), other.reduce(8))
-    limits = ((in_pixels, SMOOTHING), (in_shades, SHADE))
-    return all(high <= limit for image, limit in limits for _, high in image.getextrema())
 
 
 def outside(scene: Scene, slack: float = 1.0) -> list[Item]:

@@ -17,7 +17,7 @@ from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, typeset
+from attncourse.pictures.scene import BOOK, Box, Scene, Words, typeset
 from attnlib import MultiHeadAttention, causal_mask
 from support.cases import ALL_PANELS, sheet
 from support.panel_tools import picture_in
@@ -100,17 +100,6 @@ def test_every_picture_can_be_read(every, svgs):
 def some(every: list[Any]) -> list[Any]:
     """Return at most 24, evenly spread, for what a state more would not show."""
     return every[:: 1 + len(every) // 24]
-
-
-def test_what_is_drawn_together_lies_side_by_side(every):
-    """Of cells that are one path for each fill, none may lie over another."""
-    for _, _, scene, _ in (every[0], every[-1]):
-        for item in _gathered(scene.items):
-            if isinstance(item, _Cells):
-                places = torch.tensor([box[:2] for box in item.boxes], dtype=torch.float64)
-                size = torch.tensor(item.boxes[0][2:4]) - 1e-3
-                apart = ((places[:, None] - places).abs() > size).any(dim=-1)
-                assert (apart.sum(dim=-1) == len(places) - 1).all()
 
 
 def test_a_picture_parts_into_its_elements(svgs):
