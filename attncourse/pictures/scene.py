@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import resvg_py
-from PIL import Image
 
 from attncourse.pictures.letters import SIZE, wrap
 from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
@@ -284,6 +283,8 @@ def _paint(item: Box | Line, width: float, color: Callable[[str], str]) -> str:
 @lru_cache(maxsize=4)  # a notebook asks twice: for image/png, and for text/html with the alt text
 def _small_png(scene: Scene) -> bytes:
     """Return the PNG with at most 256 colors, because a notebook stores it twice."""
+    from PIL import Image  # sliders need no PNG
+
     file = io.BytesIO()
     image = Image.open(io.BytesIO(scene.png())).convert("RGB")
     few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
