@@ -1,4 +1,4 @@
-"""What the heads of the released GPT-2 looked at: numbers that others published.
+"""The attention scores and weights of the released GPT-2 on five texts, as others published them.
 
 The smallest GPT-2 has 12 layers of 12 heads; head 4.11 is head 11 of layer 4, both counted from 0.
 data/README.md names the source and its license.
@@ -19,7 +19,7 @@ TEXTS = ("spaceship", "intelligence", "visualization", "planet", "conference")
 
 
 class RecordedText(NamedTuple):
-    """A text and what all 144 heads made of it."""
+    """A text, and the attention of all 144 heads on it."""
 
     text: str
     tokens: tuple[str, ...]  # as GPT-2 reads it, spaces included
@@ -40,7 +40,7 @@ def recorded(name: str) -> RecordedText:
 
     >>> recorded("spaceship").tokens
     ('As', ' the', ' spaceship', ' was', ' approaching', ' the')
-    >>> recorded("spaceship").weights[4, 11].argmax(dim=-1).tolist()  # it looks one token back
+    >>> recorded("spaceship").weights[4, 11].argmax(dim=-1).tolist()  # it attends to the previous token
     [0, 0, 1, 2, 3, 4]
     """
     if name not in TEXTS:

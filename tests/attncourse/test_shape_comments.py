@@ -9,8 +9,6 @@ import torch
 
 import attncourse
 from attncourse.examples import telling
-from attncourse.gpt2.model import GPT2, Gpt2Size
-from attncourse.gpt2.writing import write_on
 from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
@@ -54,18 +52,6 @@ def test_in_the_pictures_and_panels():
             sizes |= OWN_SIZES.get(panel.name, {}) | state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
-    assert found.lies == found.unreached() == []
-
-
-def test_in_gpt2():
-    found = reading(COURSE / "gpt2" / "model.py", COURSE / "gpt2" / "writing.py")
-    sizes = {"b": B, "num_tokens": T, "width": H * HEAD_DIM}
-    model = GPT2(Gpt2Size(2, H, H * HEAD_DIM, vocabulary=17, context_length=19)).eval()
-    ids = torch.arange(B * T).view(B, T) % 17
-    found.run(sizes, lambda: model.logits(ids))
-    sizes |= {"num_new": T, "vocabulary": 17}
-    for seed in (None, 1):
-        found.run(sizes, lambda: write_on(model, ids, T + 1, seed))  # noqa: B023
     assert found.lies == found.unreached() == []
 
 
@@ -114,7 +100,7 @@ def test_no_other_module_has_some():
         for file in COURSE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {*DRAWN, "panels/live", "gpt2/model", "gpt2/writing", "learning/mini"}
+    read = {*DRAWN, "panels/live", "learning/mini"}
     read |= {"learning/two_looks", "language/model", "language/runs", "language/reference"}
     read |= {f"learning/{name}" for name in ("model", "patterns", "tasks", "peeking")}  # elsewhere
     assert have - read == {"variants/mistakes"}  # its comments are run where each mistake is
