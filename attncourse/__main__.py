@@ -1,4 +1,4 @@
-"""The `attnlib` command, which is also `python -m attncourse`."""
+"""The `attncourse` command, which is also `python -m attncourse`."""
 
 import sys
 

@@ -25,9 +25,9 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.diagnosis import behind, departure, diagnose
-from attncourse.classroom.exercises import find_exercises
 from attncourse.variants.mistakes import MISTAKES
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
+from exercises import find_exercises
 from support.exercise_tools import answers_to, spoil
 from support.notebook_tools import NOTEBOOKS
 from support.planted_classes import PLANTED

@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attncourse.classroom.exercises import Notebook, source
-from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
+from attncourse.classroom.lessons import course, lessons
 from badges import address
+from exercises import Notebook, read_notebook, source, write_notebook
 
 COLAB = Path(__file__).parents[1] / "build" / "colab"
 PLACE = "<the address of this repository>"

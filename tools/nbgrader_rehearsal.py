@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from attncourse.classroom.exercises import Notebook, find_exercises, put, source
-from attncourse.classroom.lessons import lessons, read_notebook, write_notebook
+from attncourse.classroom.lessons import lessons
+from exercises import Notebook, find_exercises, put, read_notebook, source, write_notebook
 
 NAME = "02_stacked_heads"
 STACK, SILENT = "MultiHeadAttentionWrapper", "without_head"

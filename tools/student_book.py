@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from attncourse.classroom.lessons import read_notebook, write_notebook
 from book import BOOK, RUN_IT, publish
+from exercises import read_notebook, write_notebook
 from student_copies import without_solutions
 
 TEACHERS = re.compile(

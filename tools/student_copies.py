@@ -5,7 +5,7 @@
 build/student/ has hints and stubs, but no solution, and nothing that gives one away: cells tagged
 `solution` go as well, and what settles a guess shows when it is run. In build/solutions/ each stub
 is replaced by its solution; those cells have not been run. Both have their images beside them, so
-they can be handed out as they are. `attnlib grade` grades what comes back.
+they can be handed out as they are.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from attncourse.classroom.exercises import SOLUTION, Notebook, find_exercises, put, source
-from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
+from attncourse.classroom.lessons import course, lessons
+from exercises import SOLUTION, Notebook, find_exercises, put, read_notebook, source, write_notebook
 from working_copy import without_answers
 
 TAG = "solution"  # of a cell that opens, or shows by hand, what an exercise asks for

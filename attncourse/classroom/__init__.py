@@ -1,5 +1,4 @@
-"""The course in a class: copies for learners, notebooks without solutions, answers graded.
+"""The course outside its repository: the `attncourse` command.
 
-exercises finds the exercises of a notebook, lessons the notebooks themselves, sandbox runs what may
-be hostile, grade turns a folder of notebooks into a table, command is the `attnlib` command.
+command is that command, check_file checks a class in a file, lessons finds the notebooks.
 """

@@ -40,7 +40,7 @@ def recorded(name: str) -> RecordedText:
 
     >>> recorded("spaceship").tokens
     ('As', ' the', ' spaceship', ' was', ' approaching', ' the')
-    >>> recorded("spaceship").weights[4, 11].argmax(dim=-1).tolist()  # it attends to the previous token
+    >>> recorded("spaceship").weights[4, 11].argmax(dim=-1).tolist()  # the previous token
     [0, 0, 1, 2, 3, 4]
     """
     if name not in TEXTS:

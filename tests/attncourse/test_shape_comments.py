@@ -16,7 +16,7 @@ from attncourse.panels import live
 from attncourse.panels.steps import OnePiece
 from attncourse.pictures import arcs_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
-from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
+from support.cases import ALL_PANELS, H, T
 from support.shape_comments import comments_in, reading
 from support.small_llama import small_model
 

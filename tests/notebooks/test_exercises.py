@@ -15,8 +15,8 @@ from attncourse.checks import module_checks
 from attncourse.checks.exercises import exercise_check, value_check
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.checks.verdict import Verdict
-from attncourse.classroom.exercises import find_exercises
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
+from exercises import find_exercises
 from support import answers
 from support.exercise_tools import Answers, answers_to, mismatch, outcomes, run_cell
 from support.notebook_tools import APPENDICES, NOTEBOOKS, markdown_cells, read

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attncourse.classroom.exercises import find_exercises
+from exercises import find_exercises
 from student_copies import hand_out
 from support.exercise_tools import answers_to
 from support.leaks import leaks, own_lines, shown, squash

@@ -23,7 +23,6 @@ from playwright.sync_api import Browser, Page, expect
 
 import links
 from attncourse.checks.safe_run import NOT_ATTEMPTED
-from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.running_softmax import TILES
@@ -42,6 +41,7 @@ from book import (
     preview,
 )
 from card import card
+from exercises import find_exercises
 from pdf import print_lesson, put_on_paper
 from record_language import COUNTRIES as CAPITALS
 from student_book import without_teachers

@@ -5,7 +5,7 @@ import shlex
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.classroom.command import _parser
-from attncourse.classroom.exercises import find_exercises, put
+from exercises import find_exercises, put
 from student_copies import without_solutions
 from support.exercise_tools import run_cell
 from support.leaks import shown
@@ -89,8 +89,8 @@ def test_its_commands_are_commands():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"\bmake (\w+)", "\n".join(re.findall(r"`(.*?)`", PAGE))):
         assert f"\n{target}: " in makefile
-    lines = re.findall(r"^(?:attnlib .*)$", BLOCKS["sh"], re.MULTILINE)
-    lines += re.findall(r"`(attnlib \w+ [^`]+)`", PAGE)
+    lines = re.findall(r"^attncourse .*$", BLOCKS["sh"], re.MULTILINE)
+    lines += re.findall(r"`(attncourse \w+ [^`]+)`", PAGE)
     assert len(lines) == 2
     for line in lines:
         assert _parser().parse_args(shlex.split(line)[1:]).do

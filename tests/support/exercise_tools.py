@@ -1,6 +1,6 @@
 """The exercises of a notebook, run with any answer in the learner's place.
 
-What an exercise is, and how it is found, `attncourse.classroom.exercises` says.
+tools/exercises.py says what an exercise is, and how it is found.
 """
 
 import ast
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
-from attncourse.classroom.exercises import find_exercises, list_bound, list_needed, put
+from exercises import find_exercises, list_bound, list_needed, put
 from support.notebook_tools import MAY_RAISE, code_cells, source, tags
 
 
@@ -108,7 +108,7 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
                 with suppress(*([Exception] if MAY_RAISE in tags(cell) else [])):
                     run_cell(source(cell), space, f"<cell {i}>")
                 continue
-            name, _, stub, solution, _ = todo.pop(i)
+            name, _, stub, solution = todo.pop(i)
             wrong = answers[name].wrong if name in answers else {}
             given = {label: spoil(solution, changes) for label, (changes, _) in wrong.items()}
             given["solution"] = solution

@@ -3,7 +3,7 @@
 import json
 import re
 
-from attncourse.classroom.exercises import Exercise, Notebook, source
+from exercises import Exercise, Notebook, source
 
 FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 ASSIGNED = re.compile(r"^(?:[\w.,\[\]:\"]+=(?!=)|return)")

@@ -14,11 +14,11 @@ from attncourse.checks.mysteries import (
     left,
     strikes,
 )
-from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
 from attncourse.variants import hunt
 from attncourse.variants.hunt import ALL_MISTAKES, MYSTERIES, POOL, another
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
+from exercises import find_exercises
 from support.notebook_tools import NOTEBOOKS, read
 from support.wrong_classes import CAUGHT
 

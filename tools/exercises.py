@@ -1,29 +1,42 @@
-"""The exercises of a notebook: found, taken apart, put together again.
+"""Read a notebook, and find the exercises in it.
 
 An exercise is a code cell, its stub, whose stored output is `not attempted yet`. The n-th stub of a
-notebook goes with its n-th folded solution, which binds a name that the stub binds too, or has the
-lines that a repaired stub has in the place of others. What is left of a stub without the statements
-that bind such a name is its check.
+notebook goes with its n-th folded solution. The solution defines a name that the stub defines too,
+or it has only the lines that change. What is left of a stub without the statements that define such
+a name is its check.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import symtable
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 
-OWN = "own cell "
 Notebook = dict[str, Any]  # what json reads from an .ipynb file
 SOLUTION = re.compile(
     r"<details>\s*<summary>Solution</summary>\n\n(.*?)\n\n</details>\n*", re.DOTALL
 )
 MAGIC = re.compile(r"^[%!?].*$", re.MULTILINE)
-STAR = re.compile(r"^\s*from\s.*\bimport\s*\*", re.MULTILINE)  # binds names that nobody sees
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def read_notebook(path: Path) -> Notebook:
+    """Read a notebook."""
+    notebook: Notebook = json.loads(path.read_text(encoding="utf-8"))
+    return notebook
+
+
+def write_notebook(notebook: Notebook, path: Path) -> None:
+    """Write a notebook, as Jupyter does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 class Exercise(NamedTuple):
@@ -33,7 +46,6 @@ class Exercise(NamedTuple):
     cell: str  # the id of the stub's cell
     stub: str  # the code of that cell
     solution: str  # code that defines the same name
-    imports: str = ""  # of the cells above: what its check needs of them
 
 
 def source(cell: Mapping[str, Any]) -> str:
@@ -63,21 +75,8 @@ def find_exercises(lesson: Notebook) -> list[Exercise]:
         if not set(list_bound(solution)) & set(list_bound(stub)):
             solution = repair(stub, solution)
         names = [name for name in list_bound(solution) if name in list_bound(stub)]
-        above = lesson["cells"][: lesson["cells"].index(cell)]
-        codes = [source(one) for one in above if one["cell_type"] == "code"]
-        exercise = Exercise(names[-1], cell["id"], stub, solution)
-        found.append(exercise._replace(imports=_imports(codes, _names(check_of(exercise))[1])))
+        found.append(Exercise(names[-1], cell["id"], stub, solution))
     return found
-
-
-def _imports(codes: Iterable[str], names: Collection[str]) -> str:
-    """Return the lines that import some names, as far as some cells import them."""
-    found: dict[str, None] = {}
-    for one in (one for code in codes for one in ast.parse(MAGIC.sub("", code)).body):
-        if isinstance(one, (ast.Import, ast.ImportFrom)):
-            one.names = [alias for alias in one.names if (alias.asname or alias.name) in names]
-            found |= {ast.unparse(one): None} if one.names else {}
-    return "\n".join(found)
 
 
 def repair(stub: str, lines: str) -> str:
@@ -143,90 +142,34 @@ def put(answer: str, stub: str) -> str:
 
 
 def check_of(exercise: Exercise) -> str:
-    """Return what the stub says apart from what the learner writes: its check, below its imports.
-
-    They are imported anew: a learner may have given their names to something else.
-    """
+    """Return the check of an exercise: its stub without what the learner writes."""
     names = set(list_bound(exercise.solution))
     kept = [s for s in ast.parse(exercise.stub).body if not names.intersection(_binds(s))]
-    check = "\n".join(ast.unparse(statement) for statement in kept)
-    return f"{exercise.imports}\n{check}".lstrip("\n")
+    return "\n".join(ast.unparse(statement) for statement in kept)
 
 
 def list_needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
     """Return the cells that some cells build on, and these, in their order.
 
-    That is the first cell, every cell that binds a name which a later one of them uses, and all
-    that import with a star. What a cell does in place to a tensor of another is not seen. Cells are
-    given as code, by their ids.
+    These are the first cell and every cell that binds a name which a later one of them uses. What
+    a cell does in place to a tensor of another is not seen. Cells are given as code, by their ids.
     """
     wanted: set[str] = set()
     kept = {*targets, *list(cells)[:1]}
     for cell in reversed(cells):
         binds, uses = _names(cells[cell])
-        if cell in kept or binds & wanted or STAR.search(cells[cell]):
+        if cell in kept or binds & wanted:
             kept.add(cell)
             wanted = wanted - binds | uses
     return [cell for cell in cells if cell in kept]
 
 
 def _names(code: str) -> tuple[set[str], set[str]]:
-    """Return the names that a cell binds, and those that it uses without binding them.
-
-    Of IPython's own lines, `%time` or `!ls`, it sees nothing; of code that is no Python neither.
-    """
-    try:
-        table = symtable.symtable(MAGIC.sub("", code), "cell", "exec")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # null bytes, 10,000 brackets
-        return set(), set()
+    """Return the names that a cell binds, and those that it uses without binding them."""
+    table = symtable.symtable(MAGIC.sub("", code), "cell", "exec")
     binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
     uses, scopes = set(table.get_identifiers()), list(table.get_children())
     for scope in scopes:  # functions, classes, comprehensions; their own are added as we go
         scopes += scope.get_children()
         uses |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global()}
     return binds, uses - binds
-
-
-def by_lesson(mine: Notebook, lesson: Notebook) -> dict[str, str]:
-    """Return the code cells of a learner's copy, by the ids of the cells of the lesson.
-
-    Programs that know no ids drop them, or keep them in the metadata. Such a cell is known by its
-    code, or by the name of an exercise that it binds. All others are the learner's own: their names
-    begin with OWN.
-    """
-    code: dict[int, str] = {}
-    found: dict[str, int] = {}
-    known = {cell["id"]: source(cell) for cell in lesson["cells"] if cell["cell_type"] == "code"}
-    for i, cell in enumerate(mine["cells"]):
-        text = cell.get("source")
-        parts = text if isinstance(text, list) else [text]
-        if cell.get("cell_type") == "code" and all(isinstance(part, str) for part in parts):
-            code[i] = "".join(parts)
-            for name in ids_of(cell):
-                if name in known:
-                    found.setdefault(name, i)
-    names = {exercise.cell: exercise.name for exercise in find_exercises(lesson)}
-    for is_it in (
-        lambda name, text: text == known[name],
-        lambda name, text: name in names and names[name] in _names(text)[0],
-    ):
-        for name in known:
-            left = (i for i in code if i not in found.values() and is_it(name, code[i]))
-            place = None if name in found else next(left, None)
-            if place is not None:
-                found[name] = place
-    named = {i: name for name, i in found.items()}
-    return {named.get(i, f"{OWN}{i}"): text for i, text in code.items()}
-
-
-def ids_of(cell: Mapping[str, Any]) -> list[str]:
-    """Return the id of a cell, which some programs keep in its metadata."""
-    metadata = cell.get("metadata")
-    there = [cell.get("id"), metadata.get("id") if isinstance(metadata, dict) else None]
-    return [name for name in there if isinstance(name, str)]
-
-
-def answers(exercise: Exercise, cells: Mapping[str, str]) -> list[str]:
-    """Return the cells that may hold an answer: that of the stub, own ones that bind the name."""
-    own = [c for c in cells if c.startswith(OWN) and exercise.name in _names(cells[c])[0]]
-    return [exercise.cell] * (exercise.cell in cells) + own
