@@ -10,9 +10,9 @@ from torch import Tensor
 from attnlib.validate import (
     positive_ints,
     require_attention,
-    require_equal_heads,
     require_newest,
     require_shape,
+    require_whole_heads,
 )
 
 
@@ -114,33 +114,37 @@ def _mask_scores(attn_scores: Tensor, is_masked: Tensor) -> Tensor:
     return attn_scores.masked_fill_(is_masked, -torch.inf)
 
 
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
+def split_heads(x: Tensor, head_dim: int) -> Tensor:
     """Cut each token's vector into heads and put the heads before the tokens.
+
+    The width of a head is given, and the number of heads follows from the width of x: a process
+    that holds some of the heads only (tensor parallelism) splits a narrower x.
 
     Equation:
         split_heads(x)[b, h, t] = x[b, t, h * head_dim : (h + 1) * head_dim]
 
     Args:
-        x: (b, num_tokens, d_out); num_heads divides d_out.
-        num_heads: how many heads.
+        x: (b, num_tokens, d_out); head_dim divides d_out.
+        head_dim: width of a head.
 
     Returns:
-        (b, num_heads, num_tokens, head_dim), a view: merge_heads undoes it.
+        (b, num_heads, num_tokens, head_dim) with num_heads = d_out / head_dim, a view:
+        merge_heads undoes it.
 
     Raises:
-        TypeError: x is not a tensor, or num_heads not an int.
-        ValueError: x is not 3-d, or num_heads does not divide its width.
+        TypeError: x is not a tensor, or head_dim not an int.
+        ValueError: x is not 3-d, or head_dim does not divide its width.
 
-    >>> split_heads(torch.arange(8).view(1, 2, 4), num_heads=2).tolist()
+    >>> split_heads(torch.arange(8).view(1, 2, 4), head_dim=2).tolist()
     [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
 
-    Source: Vaswani et al. 2017, section 3.2.2, where num_heads is h.
+    Source: Vaswani et al. 2017, section 3.2.2, where head_dim is d_k = d_v.
     """
     require_shape("x", x, "(b, num_tokens, d_out)")
-    (num_heads,) = positive_ints(num_heads=num_heads)
-    require_equal_heads(x.shape[2], num_heads)
+    (head_dim,) = positive_ints(head_dim=head_dim)
+    require_whole_heads(x.shape[2], head_dim)
     b, num_tokens, d_out = x.shape
-    head_dim = d_out // num_heads
+    num_heads = d_out // head_dim
     x = x.view(b, num_tokens, num_heads, head_dim)  # (b, num_tokens, num_heads, head_dim)
     x = x.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)
     return x
@@ -163,7 +167,7 @@ def merge_heads(x: Tensor) -> Tensor:
         ValueError: x is not 4-d.
 
     >>> x = torch.arange(24).view(1, 3, 8)
-    >>> torch.equal(merge_heads(split_heads(x, num_heads=4)), x)
+    >>> torch.equal(merge_heads(split_heads(x, head_dim=2)), x)
     True
 
     Source: Vaswani et al. 2017, section 3.2.2, Concat(head_1, ..., head_h).

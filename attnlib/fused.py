@@ -367,7 +367,7 @@ class FusedMultiHeadAttention(CausalModule):
         self._require_cache(cache)
 
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
-        heads = split_heads(qkv, self.num_heads + 2 * self.num_kv_heads)
+        heads = split_heads(qkv, self.head_dim)
         num_rotated = self.num_heads + self.num_kv_heads
         rotated, values = heads.split_with_sizes([num_rotated, self.num_kv_heads], dim=1)
         if self.rotary_base is not None:

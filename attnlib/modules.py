@@ -287,9 +287,9 @@ class MultiHeadAttention(CausalModule):
         keys = self.W_key(x)  # (b, num_tokens, d_out)
         values = self.W_value(x)  # (b, num_tokens, d_out)
 
-        queries = split_heads(queries, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
-        keys = split_heads(keys, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
-        values = split_heads(values, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
+        queries = split_heads(queries, self.head_dim)  # (b, num_heads, num_tokens, head_dim)
+        keys = split_heads(keys, self.head_dim)  # (b, num_heads, num_tokens, head_dim)
+        values = split_heads(values, self.head_dim)  # (b, num_heads, num_tokens, head_dim)
 
         is_future = causal_mask(x.shape[1], device=x.device)  # (num_tokens, num_tokens)
         context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)

@@ -98,6 +98,16 @@ def require_equal_heads(width: int, num_heads: int, name: str = "d_out") -> None
     require_divides(num_heads, width, rule, "head counts")
 
 
+def require_whole_heads(width: int, head_dim: int) -> None:
+    """Raise unless a width is that of some heads, each of them whole."""
+    if width % head_dim:
+        raise ValueError(
+            f"a width of {width} is not a multiple of head_dim={head_dim}, so it cannot be split "
+            "into whole heads; where heads are shared out among processes, the number of processes "
+            "must divide the number of heads"
+        )
+
+
 def require_shared(num_heads: int, num_kv_heads: int) -> None:
     """Raise unless each head of keys and values can be shared by equally many heads."""
     rule = f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}"

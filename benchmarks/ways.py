@@ -81,7 +81,7 @@ class QkvMatrix(FusedMultiHeadAttention):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         parts = self.W_qkv(x).split(self.widths, dim=-1)
-        queries, keys, values = (split_heads(part, self.num_heads) for part in parts)
+        queries, keys, values = (split_heads(part, self.head_dim) for part in parts)
         is_future = causal_mask(x.shape[1], device=x.device)
         context_vec, _ = attention(queries, keys, values, is_future, self.dropout)
         projected: Tensor = self.out_proj(merge_heads(context_vec))

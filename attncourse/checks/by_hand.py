@@ -53,7 +53,7 @@ def is_causal(module: MultiHeadAttention, x: Tensor) -> bool:
 def equals_sdpa(module: MultiHeadAttention, x: Tensor) -> bool:
     """Take the module's own layers around PyTorch's function, and compare."""
     layers = module.W_query, module.W_key, module.W_value
-    queries, keys, values = (split_heads(layer(x), module.num_heads) for layer in layers)
+    queries, keys, values = (split_heads(layer(x), module.head_dim) for layer in layers)
     context_vec = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
     right = module.out_proj(merge_heads(context_vec))
     return torch.allclose(module(x), right, atol=1e-5)

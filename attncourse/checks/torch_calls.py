@@ -46,7 +46,7 @@ class FusedAttention(MultiHeadAttention):
 def _parts(module: MultiHeadAttention, *texts: Tensor) -> list[Tensor]:
     """Return queries, keys and values, each of its own text, split into heads."""
     layers = zip((module.W_query, module.W_key, module.W_value), texts, strict=True)
-    return [split_heads(layer(text), module.num_heads) for layer, text in layers]
+    return [split_heads(layer(text), module.head_dim) for layer, text in layers]
 
 
 def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
@@ -110,9 +110,9 @@ def _require_dropped_weights(forward: Callable[..., Tensor], right: MultiHeadAtt
     was dropped, and the value is stretched by 1 / (1 - p) if it was not.
     """
     x, memory = draw(8, 11, 7, seed=2), draw(8, 1, 7, seed=3)
-    values = split_heads(right.W_value(memory), right.num_heads)
+    values = split_heads(right.W_value(memory), right.head_dim)
     for p in (0.5, 0.2):
-        left = split_heads(forward(p, True, x, memory), right.num_heads) / values
+        left = split_heads(forward(p, True, x, memory), right.head_dim) / values
         said = "In training no weight is dropped: SDPA needs dropout_p=self.dropout.p there."
         require(not is_near(left, torch.ones_like(left)), said)
         said = "Single numbers are dropped, not attention weights: leave the dropout to SDPA alone."
@@ -159,7 +159,7 @@ def _usual(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, T
     place = torch.arange(max(num_queries, num_keys))
     is_future = place[None, :num_keys] > place[:num_queries, None]
     swapped = _changed(module, W_key=module.W_value, W_value=module.W_key)
-    bare, wide = _changed(module, out_proj=nn.Identity()), _changed(module, num_heads=1)
+    bare, wide = _changed(module, out_proj=nn.Identity()), _changed(module, head_dim=module.d_out)
     found: dict[str, Tensor] = {
         "memory is not looked at: keys and values come from x.": _cross(module, x, x, x),
         "The future is hidden, and nobody asked for it: only **mask says what is.": _cross(

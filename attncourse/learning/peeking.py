@@ -28,9 +28,9 @@ class UnmaskedAttention(MultiHeadAttention):
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, d_out), and on demand the attention weights."""
-        queries = split_heads(self.W_query(x), self.num_heads)
-        keys = split_heads(self.W_key(x), self.num_heads)
-        values = split_heads(self.W_value(x), self.num_heads)
+        queries = split_heads(self.W_query(x), self.head_dim)
+        keys = split_heads(self.W_key(x), self.head_dim)
+        values = split_heads(self.W_value(x), self.head_dim)
         context_vec, attn_weights = attention(queries, keys, values, None, self.dropout)
         context_vec = self.out_proj(merge_heads(context_vec))  # (b, num_tokens, d_out)
         return (context_vec, attn_weights) if return_weights else context_vec

@@ -109,7 +109,9 @@ def listen(model: nn.Module, x: Tensor) -> Looks:
     scores, values = [], []
     for part, into in zip(parts, heard, strict=True):
         num_heads: int = getattr(part, "num_heads", 1)
-        by_head = {name: split_heads(made, num_heads)[0] for name, made in into.items()}
+        by_head = {
+            name: split_heads(made, made.shape[-1] // num_heads)[0] for name, made in into.items()
+        }
         scores.append(by_head["W_query"] @ by_head["W_key"].transpose(-2, -1))
         values.append(by_head["W_value"])
     return Looks(torch.cat(scores), torch.cat(values))

@@ -23,9 +23,9 @@ class SplitVariant(MultiHeadAttention):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         """Project, attend, join the heads, project again."""
-        queries = split_heads(self.W_query(x), self.num_heads)
-        keys = split_heads(self.W_key(x), self.num_heads)
-        values = split_heads(self.W_value(x), self.num_heads)
+        queries = split_heads(self.W_query(x), self.head_dim)
+        keys = split_heads(self.W_key(x), self.head_dim)
+        values = split_heads(self.W_value(x), self.head_dim)
         projected: Tensor = self.out_proj(merge_heads(self.attend(queries, keys, values)))
         return projected
 

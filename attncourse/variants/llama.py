@@ -17,6 +17,7 @@ from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 
 WIDTH, NUM_HEADS, NUM_KV_HEADS, BASE = 576, 9, 3, 100_000.0  # of SmolLM2
+HEAD_DIM = WIDTH // NUM_HEADS
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ def attended(
     cache = {} if cache is None else cache
     past = cache["k"].shape[2] if cache else 0
     begin = past if ways.first is None else ways.first
-    cos_sin = rotary_cos_sin(torch.arange(begin, begin + x.shape[1]), WIDTH // NUM_HEADS, ways.base)
-    heads = {"q": split_heads(parts.W_query(x), NUM_HEADS)}
-    heads |= {"k": split_heads(parts.W_key(x), NUM_KV_HEADS)}
-    heads |= {"v": split_heads(parts.W_value(x), NUM_KV_HEADS)}
+    cos_sin = rotary_cos_sin(torch.arange(begin, begin + x.shape[1]), HEAD_DIM, ways.base)
+    heads = {"q": split_heads(parts.W_query(x), HEAD_DIM)}
+    heads |= {"k": split_heads(parts.W_key(x), HEAD_DIM)}
+    heads |= {"v": split_heads(parts.W_value(x), HEAD_DIM)}
     heads |= {part: rotate_interleaved(heads[part], *cos_sin) for part in ways.turns}
     if cache:
         for part, old in cache.items():

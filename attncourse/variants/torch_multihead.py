@@ -282,9 +282,9 @@ class MultiheadAttention(nn.Module):
             keys = F.pad(keys, (0, 0, 0, 1))  # (b, num_positions, embed_dim)
             values = F.pad(values, (0, 0, 0, 1))  # (b, num_positions, embed_dim)
 
-        queries = split_heads(queries, self.num_heads)  # (b, num_heads, num_queries, head_dim)
-        keys = split_heads(keys, self.num_heads)  # (b, num_heads, num_positions, head_dim)
-        values = split_heads(values, self.num_heads)  # (b, num_heads, num_positions, head_dim)
+        queries = split_heads(queries, self.head_dim)  # (b, num_heads, num_queries, head_dim)
+        keys = split_heads(keys, self.head_dim)  # (b, num_heads, num_positions, head_dim)
+        values = split_heads(values, self.head_dim)  # (b, num_heads, num_positions, head_dim)
 
         queries = queries / self.head_dim**0.5  # (b, num_heads, num_queries, head_dim)
         attn_scores = queries @ keys.mT  # (b, num_heads, num_queries, num_positions)

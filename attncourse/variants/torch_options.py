@@ -28,7 +28,7 @@ class CoreAttention(nn.Module):
 
     def __init__(self, embed_dim: int, num_heads: int) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
         self.in_proj_weight = nn.Parameter(torch.randn(3 * embed_dim, embed_dim))
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias=False)
 
@@ -36,9 +36,9 @@ class CoreAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         W_query, W_key, W_value = self.in_proj_weight.chunk(3)
-        queries = split_heads(query @ W_query.T, self.num_heads)
-        keys = split_heads(key @ W_key.T, self.num_heads)
-        values = split_heads(value @ W_value.T, self.num_heads)
+        queries = split_heads(query @ W_query.T, self.head_dim)
+        keys = split_heads(key @ W_key.T, self.head_dim)
+        values = split_heads(value @ W_value.T, self.head_dim)
 
         attn_scores = queries @ keys.mT / queries.shape[-1] ** 0.5
         if attn_mask is not None:

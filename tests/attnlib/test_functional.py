@@ -195,8 +195,12 @@ def test_what_attention_refuses(changes, error, words):
         (lambda: causal_mask(5, 3), ValueError, "num_queries=5 is more than num_keys=3, but"),
         (lambda: split_heads([[[1.0]]], 1), TypeError, "x must be a torch.Tensor, not list"),
         (lambda: split_heads(torch.ones(T, 6), 2), ValueError, "d_out), not 2-d, (7, 6); for one"),
-        (lambda: split_heads(torch.ones(B, T, 6), 4), ValueError, "d_out=6 cannot be split into"),
-        (lambda: split_heads(torch.ones(B, T, 6), 0), ValueError, "num_heads must be a positive"),
+        (
+            lambda: split_heads(torch.ones(B, T, 6), 4),
+            ValueError,
+            "6 is not a multiple of head_dim=4",
+        ),
+        (lambda: split_heads(torch.ones(B, T, 6), 0), ValueError, "head_dim must be a positive"),
         (lambda: merge_heads(torch.ones(B, T, 6)), ValueError, "head_dim), not 3-d, (2, 7, 6);"),
         (
             lambda: merge_heads(nested(2)),
@@ -230,7 +234,7 @@ def test_without_a_mask_permuted_tokens_permute_the_result():
 
 def test_split_heads_gives_each_head_its_columns():
     x = draw(B, T, H * HEAD_DIM, seed=1)
-    heads = split_heads(x, num_heads=H)
+    heads = split_heads(x, head_dim=HEAD_DIM)
     assert heads.shape == (B, H, T, HEAD_DIM)
     for h in range(H):
         assert torch.equal(heads[:, h], x[..., h * HEAD_DIM : (h + 1) * HEAD_DIM])
@@ -243,7 +247,7 @@ def test_merge_heads_puts_them_side_by_side():
 
 def test_split_copies_nothing_and_merge_must():
     x = draw(B, T, H * HEAD_DIM, seed=1)
-    heads = split_heads(x, num_heads=H)
+    heads = split_heads(x, head_dim=HEAD_DIM)
     assert heads.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
     assert not heads.is_contiguous()
     assert merge_heads(heads).is_contiguous()

@@ -66,7 +66,7 @@ def test_the_published_results_of_torchs_own_module():
 
     projections = theirs.in_proj_weight.chunk(3)
     queries, keys, values = (
-        attnlib.split_heads(x @ weight.T, num_heads=2)
+        attnlib.split_heads(x @ weight.T, head_dim=2)
         for x, weight in zip((x_query, x_key, x_value), projections, strict=True)
     )
     context_vec, attn_weights = attnlib.attention(queries, keys, values, is_future)

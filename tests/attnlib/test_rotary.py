@@ -144,10 +144,7 @@ def test_the_dtype_is_that_of_x(rotate):
 def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
     rotate = {"half": rotate_half, "interleaved": rotate_interleaved}[module.rotary_layout]
     parts = module.W_qkv(x).split([H * HEAD_DIM, KV * HEAD_DIM, KV * HEAD_DIM], dim=-1)
-    queries, keys, values = (
-        repeat_heads(split_heads(part, heads), H)
-        for part, heads in zip(parts, (H, KV, KV), strict=True)
-    )
+    queries, keys, values = (repeat_heads(split_heads(part, HEAD_DIM), H) for part in parts)
     turns = rotary_cos_sin(torch.arange(x.shape[1]), HEAD_DIM, BASE, x.dtype)
     mask = causal_mask(x.shape[1])
     context_vec, attn_weights = attention(

@@ -175,7 +175,8 @@ def projected(module: nn.Module, which: str, x: Tensor) -> Tensor:
     module = spelled_out(module)
     if hasattr(module, "heads"):
         return torch.stack([getattr(head, which)(x) for head in module.heads], dim=1)
-    return split_heads(getattr(module, which)(x), getattr(module, "num_heads", 1))
+    made = getattr(module, which)(x)
+    return split_heads(made, made.shape[-1] // getattr(module, "num_heads", 1))
 
 
 def tokens(b: int = B, num_tokens: int = T, d_in: int = D_IN, seed: int = 2, **how: Any) -> Tensor:

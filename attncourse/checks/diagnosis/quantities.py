@@ -140,7 +140,7 @@ def quantities(
             for kind in ("weight", "bias")
         )
         made = x @ weight.T + (bias if bias.numel() else 0.0)
-        parts[name] = split_heads(made, num_heads)
+        parts[name] = split_heads(made, made.shape[-1] // num_heads)
     queries, keys, values = parts.values()
     root = queries.shape[-1] ** -0.5
     scores = queries @ keys.mT

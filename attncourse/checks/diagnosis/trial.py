@@ -211,7 +211,7 @@ class Trial:
         copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads, 1)
         weights = self.weights(num_heads, W_value=copies, **matrices)
         weights = {name: weight.to(x.dtype) for name, weight in weights.items()}
-        return split_heads(self.run(mine, x, weights, num_heads, when).detach(), num_heads)
+        return split_heads(self.run(mine, x, weights, num_heads, when).detach(), HEAD_DIM)
 
     def record(
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS

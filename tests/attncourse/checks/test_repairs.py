@@ -81,9 +81,7 @@ def test_a_line_that_was_changed_is_an_attempt():
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_repair_in_any_style_is_right(name):
     def forward(self, x):
-        heads = (
-            split_heads(W(x), self.num_heads) for W in (self.W_query, self.W_key, self.W_value)
-        )
+        heads = (split_heads(W(x), self.head_dim) for W in (self.W_query, self.W_key, self.W_value))
         return self.out_proj(merge_heads(attention(*heads, causal_mask(x.shape[1]))[0]))
 
     assert check_repair(type(name, (MultiHeadAttention,), {"forward": forward}))

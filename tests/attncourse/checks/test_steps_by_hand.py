@@ -29,10 +29,10 @@ class Bare(nn.Module):
     def __init__(self, d_in, d_out, context_length, dropout, num_heads):
         super().__init__()
         self.W_query, self.W_key, self.W_value = (nn.Linear(d_in, d_out) for _ in range(3))
-        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
 
     def forward(self, x):
-        heads = [split_heads(layer(x), self.num_heads) for layer in self.children()]
+        heads = [split_heads(layer(x), self.head_dim) for layer in self.children()]
         return merge_heads(attention(*heads, causal_mask(x.shape[1]))[0])
 
 

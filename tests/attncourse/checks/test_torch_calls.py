@@ -13,10 +13,8 @@ class ByHand(MultiHeadAttention):
 
     def forward(self, x, memory=None, attn_mask=None, is_causal=False):
         memory = memory if memory is not None else x
-        heads = [split_heads(self.W_query(x), self.num_heads)]
-        heads += [
-            split_heads(layer(memory), self.num_heads) for layer in (self.W_key, self.W_value)
-        ]
+        heads = [split_heads(self.W_query(x), self.head_dim)]
+        heads += [split_heads(layer(memory), self.head_dim) for layer in (self.W_key, self.W_value)]
         hidden = causal_mask(x.shape[1]) if is_causal else None
         hidden = hidden if attn_mask is None else ~attn_mask
         return self.out_proj(merge_heads(attention(*heads, hidden, self.dropout)[0]))

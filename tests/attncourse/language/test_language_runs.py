@@ -62,11 +62,11 @@ class SplitAttention(nn.Module):
 
     def forward(self, x: Tensor, return_weights: bool = False):
         cos_sin = rotary_cos_sin(torch.arange(x.shape[1]), 14, SIZE.rotary_base)
-        queries = rotate_interleaved(split_heads(self.W_query(x), 6), *cos_sin)
-        keys = rotate_interleaved(split_heads(self.W_key(x), 3), *cos_sin).repeat_interleave(
+        queries = rotate_interleaved(split_heads(self.W_query(x), 14), *cos_sin)
+        keys = rotate_interleaved(split_heads(self.W_key(x), 14), *cos_sin).repeat_interleave(
             2, dim=1
         )
-        values = split_heads(self.W_value(x), 3).repeat_interleave(2, dim=1)
+        values = split_heads(self.W_value(x), 14).repeat_interleave(2, dim=1)
         context_vec, attn_weights = attention(queries, keys, values, causal_mask(x.shape[1]))
         context_vec = self.out_proj(merge_heads(context_vec))
         return (context_vec, attn_weights) if return_weights else context_vec

@@ -24,7 +24,7 @@ ANSWERS = {
                 "line 13: context_vec = context_vec.contiguous().view(b, num_tokens, x.shape[-1])",
             ),
             "split to one head": (
-                {"num_tokens, self.num_heads, ": "num_tokens, "},
+                {"num_tokens, -1, ": "num_tokens, "},
                 "Is head_dim d_out // num_heads,",
             ),
             "values without heads": ({"split(self.W_value(x)": "W_value(x"}, "The values are not"),

@@ -40,7 +40,10 @@ ANSWERS = {
                 "The heads are merged without the transpose: use",
             ),
             "no merge": ({"attnlib.merge_heads(context_vec)": "context_vec"}, "line 8: return"),
-            "one wide head": ({"self.num_heads": "1"}, "There is one wide head: split queries"),
+            "one wide head": (
+                {"self.head_dim": "self.d_out"},
+                "There is one wide head: split queries",
+            ),
             "drops in eval": (
                 {"self.dropout.p if self.training else 0.0": "self.dropout.p"},
                 "It drops in eval mode too: SDPA does not know the mode.",
