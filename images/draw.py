@@ -16,7 +16,14 @@ from torch import Tensor
 
 import attnlib
 from attncourse.examples import SEED, journey
-from attncourse.panels.sentence import draw_telling
+from attncourse.panels.sentence import (
+    CARRIER,
+    TEXTS,
+    draw_telling,
+    key_of,
+    recorded_answers,
+    unpacked,
+)
 from attncourse.pictures.cells import head_tag
 from attncourse.pictures.letters import SIZE
 from attncourse.pictures.palette import (
@@ -420,6 +427,54 @@ def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
     return items
 
 
+LEAST = 0.2  # the smallest weight that the map of the model shows
+
+
+def model_map() -> Scene:
+    """Draw the language model from left to right, at the last token of the first sentence.
+
+    A token is a line, its residual stream. In each layer an attention head that brings something
+    from another token to the last one is a curve, and the MLP a square on each line. The first
+    token, to which heads attend when they have nothing else to do, has no curves.
+    """
+    plain = recorded_answers()[key_of({"text": TEXTS[0]})]
+    tokens, answer = [token.strip() for token in plain["tokens"]], plain["words"][0][0]
+    weights = unpacked(plain)[:, :, -1]  # (num_layers, num_heads, num_tokens), of the last token
+    num_layers, last = len(weights), len(tokens) - 1
+    left, top, step, apart = 76.0, 36.0, 9.6, 40.0
+    right, bottom = left + num_layers * step, top + last * apart
+    named = f"{num_layers} layers: attention, then an MLP"
+    items: list[Item] = [note((left + right) / 2, 12, named)]
+    for i, token in enumerate(tokens):
+        y = top + i * apart
+        items.append(Words(left - 10, y, token, "end", size=16, bold=i == last))
+        items.append(Line(((left, y), (right, y)), INK if i == last else EDGE, 1.5))
+        squares = [left + (layer + 0.8) * step for layer in range(num_layers)]
+        items += [Box(x - 2.5, y - 2.5, 5, 5, QUIET, EDGE) for x in squares]
+    found = [
+        (layer, h, key + 1) for layer, h, key in (weights[..., 1:-1] >= LEAST).nonzero().tolist()
+    ]
+    for layer, h, key in sorted(found, key=lambda one: one[:2] == CARRIER):  # that one on top
+        is_carrier = (layer, h) == CARRIER
+        x, y = left + (layer + 0.1) * step, top + key * apart
+        shares = [i / 16 for i in range(17)]  # level where the curve begins and where it ends
+        curve = [(x + 0.45 * step * t, y + (bottom - y) * t * t * (3 - 2 * t)) for t in shares]
+        color, wide = (head_color(0), 4.0) if is_carrier else (FAINT, 1.5)
+        opacity = 1.0 if is_carrier else weights[layer, h, key].item()
+        items.append(Line(tuple(curve), color, wide, opacity=opacity))
+        if is_carrier:
+            name = f"L{layer}H{h}"
+            items.append(Words(x, bottom + 18, name, color=color, bold=True))
+    items.append(Box(right + 8, bottom - 16, 76, 32, head_color(0), radius=8))
+    items.append(Words(right + 46, bottom, answer, color=PAPER, size=18, bold=True))
+    alt = (
+        f"The model from left to right: {len(tokens)} tokens as lines through {num_layers} layers. "
+        f"{len(found) - 1} pale curves lead from other tokens to {tokens[-1]!r}, one in blue is "
+        f"head {CARRIER[1]} of layer {CARRIER[0]}. At the end of the last line: {answer}."
+    )
+    return Scene(right + 92, bottom + 30, alt, tuple(items))
+
+
 DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "transplant": transplant,
     "two_heads": two_heads,
@@ -427,6 +482,7 @@ DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "view_alone": view_alone,
     "merge": merge,
     "induction_circuit": induction_circuit,
+    "model_map": model_map,
 }
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ from typing import Any
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
-from attncourse.panels.states import PHONE, Panel
-from attncourse.pictures.model_map import SEEN, model_map
+from attncourse.panels.states import Panel
 from badges import address, badges, site
 from card import card
 from icons import icon
@@ -66,7 +65,6 @@ TURN = re.compile(r"\*\*(Your turn|Write it)\*\*")
 FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
 BORROWED = "```{borrowed}\n```\n"
 PAINTED = "```{painted}\n```\n"
-MAP = "```{map}\n```\n"
 CARDS = '<ol class="cards"></ol>'
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
@@ -186,22 +184,6 @@ def borrowed() -> str:
     )
 
 
-def map_section() -> str:
-    """Return the model as a map, while it reads the first sentence, for a page and for a phone."""
-    plain = sentence.recorded_answers()[sentence.key_of({"text": sentence.TEXTS[0]})]
-    tokens, said = [token.strip() for token in plain["tokens"]], plain["words"][0][0]
-    shown = tokens, sentence.unpacked(plain), sentence.CARRIER, said
-    return (
-        f'<figure class="map"><div class="wide">{model_map(*shown).svg()}</div>'
-        f'<div class="narrow">{model_map(*shown, PHONE).svg()}</div>'
-        "<figcaption>The same model as a map. A line is a word, or what the model has made of it "
-        "so far: its <b>residual stream</b>, to which each layer adds. A curve is a head that "
-        f"brings something to the last word, with a weight of {SEEN} or more (the first word, on "
-        "which heads rest, is left out); a square is an MLP, at one word alone. Blue is the head "
-        "that you change above.</figcaption></figure>"
-    )
-
-
 def live_section(panel: live.LivePanel) -> str:
     """Return a panel that computes as HTML: its picture, its data, and what draws it."""
     kind = f"attn-panel attn-live attn-{panel.name}"
@@ -282,7 +264,7 @@ def put_together(source: Path) -> None:
     panel = f'{looks}\n<div class="front">{sentence_section()}</div>'
     text = front.read_text("utf-8")
     painted = f"<div>{live_section(live.PAINTED)}</div>"
-    sections = {FIRST_PANEL: panel, MAP: map_section(), BORROWED: borrowed(), PAINTED: painted}
+    sections = {FIRST_PANEL: panel, BORROWED: borrowed(), PAINTED: painted}
     for place, shown in sections.items():
         text = text.replace(place, f"```{{raw}} html\n{shown}\n```\n")
     front.write_text(text, "utf-8")

@@ -584,19 +584,19 @@ AROUND = (
         "figure-shows-hidden-cells",
         "attncourse/pictures/weights.py",
         {"        if gone[q][k]:": "        if False:"},
-        "tests/attncourse/pictures/test_weights.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "tests/attncourse/pictures/test_pictures.py::test_weights_stand_in_their_cells",
     ),
     Mutant(
         "figure-has-queries-across",
         "attncourse/pictures/cells.py",
         {"corner = (x + c * width, y + r * height)": "corner = (x + r * width, y + c * height)"},
-        "tests/attncourse/pictures/test_weights.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "tests/attncourse/pictures/test_pictures.py::test_weights_stand_in_their_cells",
     ),
     Mutant(
         "figure-colors-columns-by-turns",
         "attncourse/pictures/head_columns.py",
         {"return column * num_heads // split": "return column % num_heads"},
-        "tests/attncourse/pictures/test_head_columns.py::test_columns_have_the_colour_of_their_head",
+        "tests/attncourse/pictures/test_pictures.py::test_columns_have_the_color_of_their_head",
     ),
     Mutant(
         "scenes-on-top-of-each-other",

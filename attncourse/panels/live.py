@@ -154,7 +154,8 @@ def _draw_letters() -> Scene:
     with torch.no_grad():
         _, weights = recorded_model(SAVED_AT[-1])(shown_tokens(), return_weights=True)
     maps, hidden = weights[0].flatten(end_dim=1), causal_mask(len(SHOWN))
-    drawn = weights_picture(maps, SHOWN, hidden, cell=14, columns=2, names=HEADS)
+    heads = {name: h for h, name in enumerate(HEADS)}
+    drawn = weights_picture(maps, SHOWN, hidden, cell=14, heads=heads, columns=2)
     return replace(drawn, alt=f"Where the four heads of the two-layer model look in {SHOWN}.")
 
 
@@ -201,10 +202,11 @@ def _draw_painted() -> Scene:
     count = len(text.tokens)
     painted = torch.ones(count - 1).diag(-1)
     looks = text.weights.diagonal(-1, -2, -1).mean(dim=-1)  # (num_layers, num_heads)
-    heads = [divmod(place, looks.shape[1]) for place in looks.flatten().topk(3).indices.tolist()]
-    maps = torch.stack([painted, *(text.weights[head] for head in heads)])
-    names = ["painted", *(f"GPT-2 L{layer}H{head}" for layer, head in heads)]
-    return weights_picture(maps, text.tokens, causal_mask(count), cell=16, columns=4, names=names)
+    best = [divmod(place, looks.shape[1]) for place in looks.flatten().topk(3).indices.tolist()]
+    maps = torch.stack([painted, *(text.weights[head] for head in best)])
+    names = ["painted", *(f"GPT-2 L{layer}H{head}" for layer, head in best)]
+    heads = {name: h for h, name in enumerate(names)}
+    return weights_picture(maps, text.tokens, causal_mask(count), cell=16, heads=heads, columns=4)
 
 
 PAINTED = LivePanel("paint", "all heads by a pattern", _painted, _draw_painted)

@@ -22,10 +22,10 @@ from attncourse.language.recorded import INSTALL
 from attncourse.panels.live import in_percent
 from attncourse.panels.states import bundle_of
 from attncourse.panels.widgets import Shown
+from attncourse.pictures.alt_text import say_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, head_color, tint
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
-from attncourse.pictures.seen import say_number
 
 HERE = Path(__file__).parent
 MODULE, LOOKS = HERE / "sentence.js", HERE / "sentence.css"

@@ -138,7 +138,7 @@ def product_picture(
         bottom += 22 + HIGH
         said = " and ".join(f"{part:.2f} from head {h}" for h, part in enumerate(parts.tolist()))
         alt += f" It is the sum of {said}."
-    beside = 14.0 + max(text_width(name, bold=True) for name in names[1:])
+    beside = 14.0 + max(text_width(said, bold=True) for said in (*names[1:], *shapes[1:]))
     return Scene(end + beside, bottom + 4, alt, tuple(items))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import resvg_py
 
@@ -75,31 +75,71 @@ class Line(NamedTuple):
 Item = Box | Words | Line
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Items on a white sheet, with an alt text."""
+class Picture:
+    """What a notebook shows as a PNG with an alt text."""
 
     width: float
     height: float
     alt: str
-    items: tuple[Item, ...]
 
     def __repr__(self) -> str:
-        return f"<Scene {self.width:.0f} x {self.height:.0f}: {self.alt}>"
+        name = type(self).__name__
+        return f"<{name} {self.width:.0f} x {self.height:.0f}: {self.alt}>"
 
-    def described(self, name: str, **facts: object) -> Scene:
+    def png(self) -> bytes:
+        """Return the picture as a PNG file, with two dots per pixel."""
+        raise NotImplementedError
+
+    def described(self, name: str) -> Self:
         """Return the same picture with an alt text of the course.
 
         Args:
             name: of a text in descriptions.json, where each lesson has its group.
-            facts: what stands in braces in the text.
 
         Raises:
             ValueError: no text has this name.
         """
         if name not in (texts := _descriptions()):
             raise ValueError(f"name must be one of descriptions.json, got {name!r}: add it there")
-        return replace(self, alt=texts[name].format(**facts))
+        return replace(self, alt=texts[name])  # type: ignore[type-var]  # all are dataclasses
+
+    def _repr_html_(self) -> str:
+        """Return the PNG with its alt text, because a notebook keeps none beside an image/png."""
+        data = base64.b64encode(_small_png(self)).decode("ascii")
+        alt = html.escape(self.alt)
+        return f'<img width="{self.width:.0f}" alt="{alt}" src="data:image/png;base64,{data}">'
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        return _small_png(self), {"width": round(self.width), "height": round(self.height)}
+
+
+@lru_cache(maxsize=1)
+def _descriptions() -> dict[str, str]:
+    """Return the alt texts of all lessons by their names."""
+    groups = json.loads(Path(__file__).with_name("descriptions.json").read_text("utf-8"))
+    return {name: text for group in groups.values() for name, text in group.items()}
+
+
+@lru_cache(maxsize=4)  # a notebook asks twice: for image/png, and for text/html with the alt text
+def _small_png(picture: Picture) -> bytes:
+    """Return the PNG with at most 256 colors, because a notebook stores it twice."""
+    from PIL import Image  # sliders need no PNG
+
+    file = io.BytesIO()
+    image = Image.open(io.BytesIO(picture.png())).convert("RGB")
+    few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(file, format="png", optimize=True)
+    return file.getvalue()
+
+
+@dataclass(frozen=True, repr=False)
+class Scene(Picture):
+    """Items on a white sheet, with an alt text."""
+
+    width: float
+    height: float
+    alt: str
+    items: tuple[Item, ...]
 
     def named(self, name: str) -> list[Box]:
         """Return the boxes of this name, in the order of drawing."""
@@ -129,22 +169,6 @@ class Scene:
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {style} role="img" '
             f'aria-label="{html.escape(self.alt)}">{items}</svg>'
         )
-
-    def _repr_html_(self) -> str:
-        """Return the PNG with its alt text: a notebook keeps none beside an image/png."""
-        data = base64.b64encode(_small_png(self)).decode("ascii")
-        alt = html.escape(self.alt)
-        return f'<img width="{self.width:.0f}" alt="{alt}" src="data:image/png;base64,{data}">'
-
-    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        return _small_png(self), {"width": round(self.width), "height": round(self.height)}
-
-
-@lru_cache(maxsize=1)
-def _descriptions() -> dict[str, str]:
-    """Return the alt texts of all lessons by their names."""
-    groups = json.loads(Path(__file__).with_name("descriptions.json").read_text("utf-8"))
-    return {name: text for group in groups.values() for name, text in group.items()}
 
 
 def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
@@ -278,15 +302,3 @@ def _paint(item: Box | Line, width: float, color: Callable[[str], str]) -> str:
         return fill
     wide = f' stroke-width="{width:g}"' if width != 1 else ""
     return f'{fill} stroke="{color(line_color(item.stroke))}"{wide}'
-
-
-@lru_cache(maxsize=4)  # a notebook asks twice: for image/png, and for text/html with the alt text
-def _small_png(scene: Scene) -> bytes:
-    """Return the PNG with at most 256 colors, because a notebook stores it twice."""
-    from PIL import Image  # sliders need no PNG
-
-    file = io.BytesIO()
-    image = Image.open(io.BytesIO(scene.png())).convert("RGB")
-    few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(file, format="png", optimize=True)
-    return file.getvalue()

@@ -1,22 +1,20 @@
 """Maps of attention weights: queries go down and keys across, the names of the keys on top.
 
-A weight has the color of its head, the stronger the larger; 0 is white. What a query may not see is
-flat gray. A hatched cell has no value: it is NaN.
+A weight has the color of its head, the stronger the larger; 0 is white. What a query may not attend
+to is flat gray. A hatched cell has no value: it is NaN.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from attncourse.pictures.alt_text import largest_weights, say_number
 from attncourse.pictures.cells import Cell, grid, head_tag, scale
-from attncourse.pictures.letters import SIZE, text_width
+from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -29,37 +27,10 @@ from attncourse.pictures.palette import (
     weight_color,
 )
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
-from attncourse.pictures.seen import largest_weights, say_number, tell_apart
 
-SHORTEST = 48.0  # of a scale, in pixels
-SMALL = 20.0  # in smaller cells long names of keys stand upright, in larger ones they slant
-
-
-class _Maps(NamedTuple):
-    """Maps of one size: weights of heads, which cells are flat gray or framed, and the names."""
-
-    weights: Tensor
-    hidden: Tensor
-    marked: Tensor
-    tokens: Sequence[str]
-    cell: float
-    names: Sequence[str]
-    hues: Sequence[int]
-
-
-class _Sheet(NamedTuple):
-    """Where the maps stand on their sheet."""
-
-    side: float  # of a map
-    left: float  # room for the names of queries
-    top: float  # and for those of keys, above each map
-    across: float  # from a map to the next
-    down: float
-    columns: int
-    hang: float  # what slanting names of keys take up to the right of a map
-    upright: bool
-    level: bool
-    every: int  # where cells are small not every token has a name
+NUMBERED = 34.0  # pixels: a number of two decimals needs so much of a cell
+SCALE = 48.0  # pixels: the least height of the color scale, so that its ends have room
+ABOVE_ONE = 1 + 1e-4  # a weight that only rounding takes above 1 is none of those
 
 
 def weights_picture(
@@ -67,134 +38,105 @@ def weights_picture(
     tokens: Sequence[str],
     is_masked: Tensor | None = None,
     cell: float = 40.0,
-    names: Sequence[str] = (),
-    hues: Sequence[int] = (),
+    heads: Mapping[str, int] | None = None,
     columns: int | None = None,
     marked: Tensor | None = None,
+    queries: Sequence[str] | None = None,
 ) -> Scene:
     """Draw the weights of heads, side by side, on one scale from 0 to 1.
 
     Args:
-        attn_weights: (num_heads, num_tokens, num_tokens).
-        tokens: the names of the tokens.
-        is_masked: bool, as attn_weights or (num_tokens, num_tokens): these cells are flat gray.
+        attn_weights: (num_heads, num_queries, num_keys).
+        tokens: the names of the keys.
+        is_masked: bool, as attn_weights or (num_queries, num_keys): these cells are flat gray.
             None: no cell is.
-        cell: pixels per cell; the values are written in from 34 pixels on.
-        names: of the heads. None given: head 0, head 1 and so on.
-        hues: whose color each head has, counted from 0. None given: its own.
+        cell: pixels per cell; the values are written in from NUMBERED pixels on.
+        heads: the names of the heads, and for each the head whose color it has, counted from 0.
+            None: head 0, head 1 and so on.
         columns: so many heads stand beside each other. None: as many as a page is wide.
-        marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
+        marked: bool, as attn_weights or (num_queries, num_keys): these cells are framed in red.
+        queries: the names of the queries. None: those of the keys.
 
     Returns:
         A Scene; each head stands under a strip in its own color. The first cell of its map is a box
-        named "map". A weight above 1, which no scale from 0 to 1 has, has the strongest color and a
-        frame, inside a red one.
+        named "map". A weight above 1 has the strongest color and a frame.
+
+    Raises:
+        ValueError: the names do not fit the weights.
     """
-    shape, heads = attn_weights.shape, range(len(attn_weights))
-    hidden, framed = (
+    heads = heads or {f"head {h}": h for h in range(len(attn_weights))}
+    queries = tokens if queries is None else queries
+    if (shape := (len(heads), len(queries), len(tokens))) != tuple(attn_weights.shape):
+        raise ValueError(
+            f"attn_weights must be {shape}, for {shape[0]} heads, {shape[1]} queries and "
+            f"{shape[2]} keys, got {tuple(attn_weights.shape)}"
+        )
+    masked, framed = (
         torch.zeros(shape, dtype=torch.bool) if cells is None else cells.expand(shape)
         for cells in (is_masked, marked)
     )
-    names = names or [f"head {h}" for h in heads]
-    return _draw_maps(
-        _Maps(attn_weights, hidden, framed, tokens, cell, names, hues or heads), columns
-    )
-
-
-def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: float = 40.0) -> Scene:
-    """Draw the right and the wrong weights of a head side by side, every leaking cell framed.
-
-    Beside each row is its sum.
-
-    Args:
-        right: (num_tokens, num_tokens).
-        wrong: (num_tokens, num_tokens).
-        tokens: the names of the tokens.
-        cell: pixels per cell.
-    """
-    future = torch.ones_like(right, dtype=torch.bool).triu(diagonal=1)
-    leaks = future & (wrong != 0)
-    hidden = torch.stack([future, future & ~leaks])  # (2, num_tokens, num_tokens)
-    marked = torch.stack([torch.zeros_like(leaks), leaks])
-    weights, names = torch.stack([right, wrong]), ("right", "wrong")
-    both = _draw_maps(_Maps(weights, hidden, marked, tokens, cell, names, (0, 0)), 2, sums=True)
-    seen = tell_apart(tokens)
-    places = leaks.nonzero().tolist()
-    cells = [f"{seen[q]} sees {seen[k]} ({say_number(wrong[q, k].item())})" for q, k in places]
-    more = f", and {len(cells) - 6} more" if len(cells) > 6 else ""
-    alt = f"Right and wrong weights side by side. {len(cells)} cells leak, framed in red"
-    told = f": {', '.join(cells[:6])}{more}" if cells else ""
-    return replace(both, alt=f"{alt}{told}.")
-
-
-def _draw_maps(maps: _Maps, columns: int | None, sums: bool = False) -> Scene:
-    """Draw maps; with sums each row has its sum beside it, and each hidden cell a 0."""
-    sheet = _place_maps(maps, columns, room=48.0 if sums else 0.0)
-    side, cell = sheet.side, maps.cell
+    wide, high, longest = shape[2] * cell, shape[1] * cell, max(map(text_width, tokens))
+    left = max(*map(text_width, queries), 56.0) + 14
+    top = 32 + (18.0 if longest <= cell else longest)
+    columns = columns or _columns(shape[0], left, wide)
     items: list[Item] = []
-    for h, (weights, name) in enumerate(zip(maps.weights, maps.names, strict=True)):
-        x = sheet.left + (h % sheet.columns) * sheet.across
-        y = (h // sheet.columns) * sheet.down
-        top = y + sheet.top
-        items += head_tag(x, y, side, maps.hues[h], name)
-        items += _draw_map(maps, h, x, top)
-        if sums:
-            items += shift(_sums(weights, maps.hidden[h], cell), x + side, top)
-            items.append(Words(x + side + 8, y + 9, "sum", "start"))
-        items += _name_tokens(maps, sheet, x, top, first=h % sheet.columns == 0)
-        for q, k in maps.marked[h].nonzero().tolist():
-            place = (x + k * cell + 1.5, top + q * cell + 1.5, cell - 3, cell - 3)
-            items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
-    right = sheet.left + (sheet.columns - 1) * sheet.across + side + max(sheet.hang, sums * 48.0)
-    items += _scale(maps, right + 12, sheet.top, side)
-    bottom = top + side + 6
-    said = say_maps(maps.weights, maps.hidden, maps.tokens, maps.names)
+    for h, (name, hue) in enumerate(heads.items()):
+        x, y = left + h % columns * (wide + 14), h // columns * (top + high + 18)
+        items += head_tag(x, y, wide, hue, name)
+        items += shift(_key_names(tokens, cell, upright=longest > cell), x, y + top)
+        if h % columns == 0:
+            items += shift(_query_names(queries, cell), x, y + top)
+        items += shift(_map(attn_weights[h], masked[h], hue, cell), x, y + top)
+        items += shift(_frames(framed[h], cell, 1.5, WRONG, 3.0), x, y + top)
+        inside = 4.0 if framed[h].any() else 1.0  # a red frame stays in sight
+        above = (attn_weights[h] > ABOVE_ONE) & ~masked[h]
+        items += shift(_frames(above, cell, inside, INK, 2.0), x, y + top)
+    rows = math.ceil(shape[0] / columns)
+    right = left + min(columns, shape[0]) * (wide + 14)
+    items += shift(_scale(attn_weights, [*heads.values()], max(high, SCALE)), right, top)
+    height = (rows - 1) * (top + high + 18) + top + max(high, SCALE) + 6
+    if queries is tokens:
+        said = say_maps(attn_weights, masked, tokens, heads)
+    else:
+        said = _say_rows(attn_weights.masked_fill(masked, 0.0), tokens, heads, queries)
     alt = f"attention weights, queries down, keys across. {said}"
-    return Scene(right + 52, max(bottom, sheet.top + SHORTEST + 10), alt, tuple(items))
+    return Scene(right + 48, height, alt, tuple(items))
 
 
-def _place_maps(maps: _Maps, columns: int | None, room: float) -> _Sheet:
-    """Return where maps stand, each with so much room to its right; as many rows as it takes."""
-    num_heads, num_tokens, cell = len(maps.weights), len(maps.tokens), maps.cell
-    side, longest = num_tokens * cell, max(map(text_width, maps.tokens))
-    every = math.ceil((SIZE + 0.5) / cell)
-    named = [i for i in range(0, num_tokens, every) if maps.tokens[i]]
-    level = longest <= cell * min((b - a for a, b in pairwise(named)), default=math.inf)
-    upright = not level and cell < SMALL
-    rise = 0.0 if level else longest if upright else 0.71 * longest  # what the names take up
-    hang = (0.0 if upright else rise) - cell / 2
-    gap = max(10.0 if upright else 18.0, hang + 6, room and room + 16)
-    left, top = max(longest, 56.0) + 14, 24.0 + max(rise, 18.0) + 8
-    if columns is None:
-        columns = int((BOOK - left - 36 + gap) // (side + gap)) or 1
-        columns = math.ceil(num_heads / math.ceil(num_heads / columns))  # rows alike
-    columns = min(num_heads, columns)
-    down = top + side + 18
-    return _Sheet(side, left, top, side + gap, down, columns, max(hang, 0.0), upright, level, every)
+def _say_rows(
+    weights: Tensor, tokens: Sequence[str], heads: Iterable[str], queries: Sequence[str]
+) -> str:
+    """Return where each query attends most, if the queries are not the keys' tokens."""
+    said = []
+    for name, rows in zip(heads, weights, strict=True):
+        most = [(tokens[int(row.argmax())], say_number(row.max().item())) for row in rows]
+        told = (f"{q} attends most to {k} ({w})" for q, (k, w) in zip(queries, most, strict=True))
+        said.append(f"{name}: {', '.join(told)}.")
+    return " ".join(said)
 
 
-def _name_tokens(maps: _Maps, sheet: _Sheet, x: float, y: float, first: bool) -> list[Item]:
-    """Return the names of keys above a map, and of queries beside it if it is first in its row."""
-    items: list[Item] = []
-    for i in range(0, len(maps.tokens), sheet.every):
-        token, middle = maps.tokens[i], (i + 0.5) * maps.cell
-        if first:
-            items.append(Words(x - 6, y + middle, token, "end"))
-        if sheet.level:
-            items.append(Words(x + middle, y - 11, token))
-        elif sheet.upright:
-            items.append(Words(x + middle, y - 4, token, "start", angle=90))
-        else:
-            items.append(Words(x + middle + 2, y - 6, token, "start", angle=45))
-    if first:
-        items.append(Words(x - 10, y - 23, "key →", "end", FAINT))
-        items.append(Words(x - 10, y - 8, "query ↓", "end", FAINT))
-    return items
+def _columns(num_heads: int, left: float, wide: float) -> int:
+    """Return how many maps stand side by side, so that all rows have about as many."""
+    most = max(1, int((BOOK - left - 34) // (wide + 14)))
+    return math.ceil(num_heads / math.ceil(num_heads / most))
 
 
-def _draw_map(maps: _Maps, h: int, x: float, y: float) -> list[Item]:
-    """Return one map, from (x, y) on."""
-    weights, cell, gone = maps.weights[h], maps.cell, maps.hidden[h].tolist()
+def _key_names(tokens: Sequence[str], cell: float, upright: bool) -> list[Item]:
+    """Return the names of keys above a map that begins at the origin."""
+    middles = [(k + 0.5) * cell for k in range(len(tokens))]
+    if upright:
+        return [Words(x, -4, t, "start", angle=90) for x, t in zip(middles, tokens, strict=True)]
+    return [Words(x, -11, t) for x, t in zip(middles, tokens, strict=True)]
+
+
+def _query_names(queries: Sequence[str], cell: float) -> list[Item]:
+    axes = Words(-10, -23, "key →", "end", FAINT), Words(-10, -8, "query ↓", "end", FAINT)
+    return [*axes, *(Words(-6, (q + 0.5) * cell, name, "end") for q, name in enumerate(queries))]
+
+
+def _map(weights: Tensor, masked: Tensor, hue: int, cell: float) -> list[Item]:
+    """Return one map, from the origin on."""
+    gone = masked.tolist()
 
     def look(weight: float, q: int, k: int) -> Cell:
         name = "map" if q == k == 0 else ""
@@ -202,66 +144,56 @@ def _draw_map(maps: _Maps, h: int, x: float, y: float) -> list[Item]:
             return Cell(QUIET, stroke=QUIET, name=name)
         if math.isnan(weight):
             return Cell(PAPER, "NaN", stroke=QUIET, hatched=True, name=name)
-        fill = weight_color(weight, maps.hues[h])
+        fill = weight_color(weight, hue)
         return Cell(fill, f"{weight:.2f}", text_color(fill), QUIET, name=name)
 
-    words = Words(cell / 2, cell / 2, "") if cell >= 34 else None
-    items = grid(x, y, weights, look, cell, cell, words)
-    items += _edge(maps.hidden[h], x, y, cell)
-    for q, k in ((weights > 1 + 1e-4) & ~maps.hidden[h]).nonzero().tolist():
-        inset = 4 if maps.marked[h, q, k] else 1  # inside the frame of what is wrong
-        place = (x + k * cell + inset, y + q * cell + inset, cell - 2 * inset, cell - 2 * inset)
-        items.append(Box(*place, stroke=INK, stroke_width=2.0))
-    return items
+    words = Words(cell / 2, cell / 2, "") if cell >= NUMBERED else None
+    return [*grid(0, 0, weights, look, cell, cell, words), *_edge(masked, cell)]
 
 
-def _edge(hidden: Tensor, x: float, y: float, cell: float) -> list[Item]:
-    """Return the line, seen from afar, between what a query sees and what is hidden from it."""
-    ends = hidden.int().argmax(dim=1).tolist()  # of each row the first hidden key
-    if not hidden.equal(torch.ones_like(hidden).triu(diagonal=1)):
+def _edge(masked: Tensor, cell: float) -> list[Item]:
+    """Return the line, seen from afar, between past and future, if the mask is causal."""
+    if not masked.equal(torch.ones_like(masked).triu(diagonal=1)):
         return []
-    ends[-1] = len(ends)
-    corners = [(x + cell * k, y + cell * (q + down)) for q, k in enumerate(ends) for down in (0, 1)]
+    ends = [min(q + 1, masked.shape[1]) for q in range(len(masked))]
+    ends[-1] = masked.shape[1]
+    corners = [(cell * k, cell * (q + down)) for q, k in enumerate(ends) for down in (0, 1)]
     return [Line(tuple(corners), FAINT, 1.5)]
 
 
-def _sums(weights: Tensor, hidden: Tensor, cell: float) -> list[Item]:
-    """Return the sum of each row to the right of a map that ends at the origin, and the zeros."""
-    items: list[Item] = []
-    for q, row in enumerate(weights):
-        middle = (q + 0.5) * cell
-        items.append(Words(8, middle, f"{row.sum():.2f}", "start", bold=True))
-        for k in hidden[q].nonzero().flatten().tolist():
-            items.append(Words((k + 0.5 - len(weights)) * cell, middle, "0", color=FAINT))
-    return items
+def _frames(cells: Tensor, cell: float, inset: float, color: str, width: float) -> list[Item]:
+    side = cell - 2 * inset
+    return [
+        Box(k * cell + inset, q * cell + inset, side, side, stroke=color, stroke_width=width)
+        for q, k in cells.nonzero().tolist()
+    ]
 
 
-def _scale(maps: _Maps, x: float, y: float, side: float) -> list[Item]:
-    """Return the scale, as high as a map: in the color of the heads, in gray if they have many."""
-    high = max(side, SHORTEST)
-    colors = shades([1 - (i + 0.5) / 12 for i in range(12)], maps.hues)
-    items = scale(x, y, colors, high / 12, {"1": 5, "0": high - 5})
-    items.append(Box(x, y, 12, high, None, FAINT))
-    if (maps.weights > 1 + 1e-4).any():  # such a weight is framed
-        items.append(Box(x, y - 16, 12, 12, head_color(maps.hues[0]), INK, 2.0))
-        items.append(Words(x + 16, y - 10, "> 1", "start"))
+def _scale(weights: Tensor, hues: Sequence[int], high: float) -> list[Item]:
+    """Return the color scale: in the color of the heads, in gray if they have many."""
+    colors = shades([1 - (i + 0.5) / 12 for i in range(12)], hues)
+    items = scale(0, 0, colors, high / 12, {"1": 5, "0": high - 5})
+    items.append(Box(0, 0, 12, high, None, FAINT))
+    if (weights > ABOVE_ONE).any():
+        items.append(Box(0, -16, 12, 12, head_color(hues[0]), INK, 2.0))
+        items.append(Words(16, -10, "> 1", "start"))
     return items
 
 
 def say_maps(
-    attn_weights: Tensor, hidden: Tensor, tokens: Sequence[str], names: Sequence[str]
+    attn_weights: Tensor, masked: Tensor, tokens: Sequence[str], names: Iterable[str]
 ) -> str:
-    """Return what is to be seen in maps of weights: where each query looks, what is 0."""
+    """Return what maps of weights show: where each query attends most, and what is 0."""
     said = [
         f"{name}: {largest_weights(weights.masked_fill(gone, 0.0), tokens)}."
-        for name, weights, gone in zip(names, attn_weights, hidden, strict=True)
+        for name, weights, gone in zip(names, attn_weights, masked, strict=True)
     ]
-    future = torch.ones_like(hidden).triu(diagonal=1)
-    if hidden.any() and hidden.equal(future):
+    future = torch.ones_like(masked).triu(diagonal=1)
+    if masked.any() and masked.equal(future):
         said.append("The future, above the diagonal, is gray.")
     elif len(tokens) > 1:
-        leaks = int(((attn_weights != 0) & future & ~hidden).sum())
+        leaks = int(((attn_weights != 0) & future & ~masked).sum())
         said.append(f"Above the diagonal {leaks or 'no'} weights are not 0.")
-    if attn_weights[~hidden].isnan().any():
+    if attn_weights[~masked].isnan().any():
         said.append("Hatched cells are NaN.")
     return " ".join(said)

@@ -15,7 +15,7 @@ from attncourse.learning.two_looks import TwoLooks, journeys
 from attncourse.panels import live
 from attncourse.panels.steps import OnePiece
 from attncourse.pictures import arcs_picture
-from attncourse.pictures.weights import leaks_picture, weights_picture
+from attncourse.pictures.weights import weights_picture
 from support.cases import ALL_PANELS, H, T
 from support.shape_comments import comments_in, reading
 from support.small_llama import small_model
@@ -39,9 +39,6 @@ def test_in_the_pictures_and_panels():
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
-    found.run(
-        sizes | {"num_heads": 2}, lambda: leaks_picture(weights[0].tril(), weights[0], "abcdefg")
-    )
     found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
     module, x = telling(OnePiece)
     sizes = {"b": 1, "num_tokens": 5, "num_heads": 2, "head_dim": 3}

@@ -35,7 +35,7 @@ from support import rounding; rounding.note_in_kernel(NOTES); del rounding, sys.
 """
 
 # what the cells of a picture say, drawn or touched; its alt text
-DRAWS, SAYS = ("attncourse.pictures", "attncourse.panels.touch"), "attncourse.pictures.seen"
+DRAWS, SAYS = ("attncourse.pictures", "attncourse.panels.touch"), "attncourse.pictures.alt_text"
 
 Pair = tuple[str, str]  # a number as it is printed, and with more decimals
 
@@ -168,7 +168,7 @@ class Notes:
         """Return a problem for every stored number that another machine may print differently.
 
         A number is looked up in what this cell noted, for it prints what it rounds; alt texts
-        round with pictures.seen.say_number. If only the words of a picture were rounded to it,
+        round with pictures.alt_text.say_number. If only the words of a picture were rounded to it,
         these. What is not there at all may be text that an earlier cell made.
 
         Args:

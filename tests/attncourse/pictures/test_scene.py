@@ -47,7 +47,7 @@ def test_the_svg_has_the_colors_of_the_page():
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_the_png_shows_the_svg_at_a_scale(scale):
-    image = pixels(SCENE, scale)
+    image = Image.open(io.BytesIO(SCENE.png(scale))).convert("RGBA")
     assert image.size == (100 * scale, 60 * scale)
     at = {
         name: image.getpixel((x * scale, y * scale))

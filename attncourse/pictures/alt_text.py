@@ -1,4 +1,4 @@
-"""What is to be seen in attention weights, in words: the default alt texts of the pictures."""
+"""What attention weights show, in words: the default alt texts of the pictures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tell_apart(words: Sequence[str]) -> list[str]:
 
 
 def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
-    """Return where each query looks most, as a clause without a full stop.
+    """Return what each query attends to most, as a clause without a full stop.
 
     Args:
         weights: (num_queries, num_keys); rows of NaN have nothing to say.
@@ -58,7 +58,11 @@ def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
         if weight > 0 and not (first + q == 0 and weight == 1):  # the first word has no choice
             rows.append((first + q, int(key), say_number(weight.item())))
     if not rows:
-        return "no weights" if not weights.nan_to_num(0.0).any() else "one word, which sees itself"
+        return (
+            "no weights"
+            if not weights.nan_to_num(0.0).any()
+            else "one word, which attends to itself"
+        )
     patterns = [
         ("the word just before it", [row for row in rows if row[1] == row[0] - 1]),
         ("itself", [row for row in rows if row[1] == row[0]]),
@@ -69,21 +73,23 @@ def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
         return _told(rows, names)
     low, high = min(weight for *_, weight in alike), max(weight for *_, weight in alike)
     between = low if low == high else f"{low} to {high}"
-    clause = f"each word looks most at {pattern}, with {between}"
+    clause = f"each word attends most to {pattern}, with {between}"
     others = [row for row in rows if row not in alike]
     return f"{clause}; but {_told(others, names)}" if others else clause
 
 
 def _told(rows: Sequence[tuple[int, int, str]], names: Sequence[str]) -> str:
-    """Return rows one by one: the query, the key it looks at most, and the weight."""
-    told = [f"{names[query]} most at {names[key]} ({weight})" for query, key, weight in rows]
+    """Return rows one by one: the query, the key it attends to most, and the weight."""
+    told = [
+        f"{names[query]} attends most to {names[key]} ({weight})" for query, key, weight in rows
+    ]
     more = f", and {len(told) - MOST_ROWS} more" if len(told) > MOST_ROWS else ""
     return ", ".join(told[:MOST_ROWS]) + more
 
 
 def whole_row(row: Tensor, words: Sequence[str], query: int, least: float) -> str:
-    """Return where one query looks, every key that gets at least so much, the most first."""
+    """Return what one query attends to: every key with at least so much weight, largest first."""
     names = tell_apart(words)
     order = sorted(range(len(row)), key=lambda key: -row[key].item())
     told = [f"{names[key]} ({say_number(row[key].item())})" for key in order if row[key] >= least]
-    return f"{names[query]} looks at {', '.join(told) or 'nothing'}"
+    return f"{names[query]} attends to {', '.join(told) or 'nothing'}"

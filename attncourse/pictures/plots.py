@@ -1,0 +1,288 @@
+"""Curves, bars and heat maps, drawn by matplotlib, each with an alt text."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from attncourse.pictures.alt_text import say_number, tell_apart
+from attncourse.pictures.letters import SIZE
+from attncourse.pictures.palette import FAINT, HATCH, INK, QUIET, head_color, on_white
+from attncourse.pictures.scene import BOOK, FONT_FILES, Picture
+
+if TYPE_CHECKING:  # matplotlib is loaded with the first plot
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, RED = head_color(0), head_color(1), head_color(4)
+BLACK, GRAY, PALE = on_white(INK), on_white(FAINT), on_white(QUIET)
+STYLE: Any = {  # of matplotlib.rcParams
+    "font.family": "Inter",
+    "font.size": SIZE,
+    "text.color": BLACK,
+    "axes.titlesize": SIZE,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": GRAY,
+    "axes.edgecolor": GRAY,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
+    "xtick.labelcolor": BLACK,
+    "ytick.labelcolor": BLACK,
+    "legend.frameon": False,
+    "hatch.color": on_white(HATCH),
+    "hatch.linewidth": 0.7,
+}
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True, repr=False)
+class Plot(Picture):
+    """A figure of matplotlib as a PNG, with an alt text."""
+
+    width: float
+    height: float
+    alt: str
+    data: bytes
+
+    def png(self) -> bytes:
+        """Return the PNG file, with two dots per pixel."""
+        return self.data
+
+
+@lru_cache(maxsize=1)
+def _load_fonts() -> None:
+    from matplotlib.font_manager import fontManager
+
+    for path in FONT_FILES:
+        fontManager.addfont(path)
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[Figure]:
+    """Give a figure of so many pixels in the style of the course."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    _load_fonts()
+    with matplotlib.rc_context(STYLE):
+        # one point is one pixel, so that a size of letters means the same as in a scene
+        yield Figure(figsize=(width / 72, height / 72), layout="constrained")
+
+
+def _plot(figure: Figure, alt: str) -> Plot:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=144)
+    width, height = (72 * inches for inches in figure.get_size_inches())
+    return Plot(width, height, alt, file.getvalue())
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def ablation_picture(probabilities: Tensor, before: float, word: str) -> Plot:
+    """Draw the probability of a word, each head of a model ablated in turn.
+
+    Args:
+        probabilities: (num_layers, num_heads), with that head ablated.
+        before: the probability when no head is ablated, a dashed line.
+        word: the word.
+
+    Returns:
+        A Plot: from the line a bar for each head, in the order of the layers, to the probability
+        that is left. The lowest bar has the name of its head.
+    """
+    num_layers, num_heads = probabilities.shape
+    lowest, least = int(probabilities.argmin()), probabilities.min().item()
+    name = "L{}H{}".format(*divmod(lowest, num_heads))
+    starts = [i / num_heads for i in range(probabilities.numel())]
+    colors = [ORANGE if i == lowest else BLUE for i in range(probabilities.numel())]
+    with _figure(BOOK, 210) as figure:
+        axes = figure.subplots()
+        changes = (probabilities.flatten() - before).tolist()
+        axes.bar(starts, changes, 1 / num_heads, before, align="edge", color=colors)
+        axes.axhline(before, color=BLACK, linestyle="--", linewidth=1)
+        axes.text(num_layers, before + 0.06, f"no head ablated: {before:.2f}", ha="right")
+        axes.text(starts[lowest] - 0.2, least, f"{name}: {least:.2f}", ha="right", weight="bold")
+        axes.set_title(f"probability of {word}, each head ablated in turn")
+        axes.set(xlabel="layer", xlim=(0, num_layers), ylim=(0, 1), yticks=(0, 0.5, 1))
+        alt = (
+            f"A bar for each of {probabilities.numel()} heads: the probability of {word} with the "
+            f"head ablated. With no head ablated: {say_number(before)}. The lowest is {name}: "
+            f"{say_number(least)}."
+        )
+        return _plot(figure, alt)
+
+
+def softmax_picture(tokens: Sequence[str], scores: Tensor, weights: Tensor, query: int) -> Plot:
+    """Draw the scaled scores of one query as bars, and below them its attention weights.
+
+    Args:
+        tokens: the names of the keys.
+        scores: (num_tokens), scaled.
+        weights: (num_tokens), after softmax.
+        query: the position of the query.
+    """
+    names = tell_apart(tokens)
+    with _figure(660, 260) as figure:
+        above, below = figure.subplots(2, 1, sharex=True)
+        for axes, values, color in ((above, scores, BLUE), (below, weights, BLUE)):
+            bars = axes.bar(names, values.tolist(), 0.5, color=color)
+            axes.bar_label(bars, [_signed(value) for value in values.tolist()], padding=2)
+            axes.margins(y=0.25)
+            axes.set_yticks([])
+            axes.spines["left"].set_visible(False)
+        above.axhline(0, color=GRAY, linewidth=1)
+        above.spines["bottom"].set_visible(False)
+        above.tick_params(bottom=False, labeltop=True)
+        below.tick_params(bottom=False, labelbottom=False)
+        above.get_xticklabels()[query].set_fontweight("bold")
+        above.set_title("scaled scores")
+        below.set_title("weights, after softmax")
+        order = sorted(range(len(names)), key=lambda i: -weights[i].item())
+        told = ", ".join(f"{names[i]} {say_number(weights[i].item())}" for i in order)
+        alt = f"The row of {names[query]}, from scores to weights. The weights sum to 1: {told}."
+        return _plot(figure, alt)
+
+
+def losses_picture(
+    curves: Mapping[str, Sequence[float]],
+    title: str,
+    baseline: tuple[str, float],
+    xlabel: str,
+    first: int = 0,
+) -> Plot:
+    """Draw losses as curves on one scale.
+
+    Args:
+        curves: by name, a loss for each step, or for whatever is counted.
+        title: what is drawn, above the picture and in the alt text.
+        baseline: a name and a loss, drawn as a dashed line.
+        xlabel: what is counted.
+        first: the count of the first loss.
+    """
+    with _figure(BOOK, 280) as figure:
+        axes = figure.subplots()
+        for (name, losses), color in zip(curves.items(), (BLUE, RED, head_color(2)), strict=False):
+            counts = range(first, first + len(losses))
+            axes.plot(counts, losses, color=color, linewidth=2.2, label=f"{name} {losses[-1]:.2f}")
+        name, loss = baseline
+        axes.axhline(loss, color=GRAY, linestyle="--", label=f"{name} {loss:.3f}")
+        axes.set_title(title)
+        axes.set(xlabel=xlabel, ylim=(0, None), xlim=(first, None))
+        figure.legend(loc="outside right upper")
+        told = ", ".join(
+            f"{name} begins at {losses[0]:.2f} and ends at {losses[-1]:.2f}"
+            for name, losses in curves.items()
+        )
+        return _plot(figure, f"{title}: {told}; the dashed line is {name} {loss:.3f}.")
+
+
+def times_picture(milliseconds: Mapping[str, float]) -> Plot:
+    """Draw how long each version of a computation takes, and how it compares with the one above.
+
+    Args:
+        milliseconds: by the name of each version, in order.
+
+    Returns:
+        A Plot: a bar for each version, with its time, and by what the time above is multiplied.
+    """
+    times = [*milliseconds.values()]
+    factors = ["", *(f" × {now / above:.2f}" for above, now in pairwise(times))]
+    labels = [f"{ms:.0f} ms{factor}" for ms, factor in zip(times, factors, strict=True)]
+    with _figure(560, 44 + 30 * len(times)) as figure:
+        axes = figure.subplots()
+        axes.bar_label(axes.barh([*milliseconds], times, 0.65, color=BLUE), labels, padding=6)
+        axes.invert_yaxis()
+        axes.margins(x=0.3)
+        axes.tick_params(left=False)
+        axes.set_xticks([])
+        axes.spines[:].set_visible(False)
+        axes.set_title("time, and factor against the bar above")
+        told = [f"{name}: {label}." for name, label in zip(milliseconds, labels, strict=True)]
+        return _plot(figure, f"Bars. {' '.join(told)}")
+
+
+def training_maps_picture(
+    maps: Mapping[str, Tensor], steps: Sequence[int], hues: Sequence[int], mark: int
+) -> Plot:
+    """Draw how heads grow: for each a heat map, training steps down and positions across.
+
+    Args:
+        maps: by name, shares from 0 to 1, (num_steps, num_positions); NaN where there is none.
+        steps: of the training, evenly spaced, one for each row.
+        hues: whose color each map has, counted from 0.
+        mark: a position that gets a dashed line at its right side.
+
+    Returns:
+        A Plot: the more, the stronger the color; 0 is white; what has no value is hatched. The alt
+        text says where each map ends.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    said = []
+    with _figure(BOOK, 200) as figure:
+        row = figure.subplots(1, len(maps), sharey=True)
+        for axes, (name, shares), hue in zip(row, maps.items(), hues, strict=True):
+            colors = LinearSegmentedColormap.from_list(name, ["#ffffff", head_color(hue)])
+            extent = (-0.5, shares.shape[1] - 0.5, steps[-1], steps[0])
+            axes.patch.set(hatch="////")  # is seen where there is no value
+            axes.imshow(shares.numpy(), colors, vmin=0, vmax=1, aspect="auto", extent=extent)
+            axes.axvline(mark + 0.5, color=GRAY, linestyle="--", linewidth=1)
+            axes.set_title(name, color=on_white(head_color(hue)))
+            axes.set_xlabel("position")
+            said.append(f"{name}: at the end {say_number(shares[-1].nanmean().item())}.")
+        row[0].set_ylabel("training step")
+        return _plot(figure, f"Heat maps over {len(steps)} training steps. {' '.join(said)}")
+
+
+def rotary_picture(
+    query: Pair, key: Pair, angle: float, positions: Sequence[tuple[int, int]]
+) -> Plot:
+    """Draw a pair of a query's numbers and one of a key's as arrows, rotated by their positions.
+
+    Args:
+        query: a pair of its numbers, before it is rotated.
+        key: a pair of its numbers.
+        angle: by which each position rotates a pair, in radians.
+        positions: of the query and of the key.
+
+    Returns:
+        A Plot: two arrows for each two positions, with the product of the two.
+    """
+    said = []
+    with _figure(210 * len(positions), 240) as figure:
+        row = figure.subplots(1, len(positions), squeeze=False)[0]
+        for axes, (at_query, at_key) in zip(row, positions, strict=True):
+            ends = _rotated(query, at_query * angle), _rotated(key, at_key * angle)
+            product = sum(a * b for a, b in zip(*ends, strict=True))
+            title = f"query at {at_query}, key at {at_key}"
+            for (x, y), name, color in zip(ends, "qk", (BLACK, BLUE), strict=True):
+                arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.5, "shrinkB": 0}
+                axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
+                axes.text(1.15 * x, 1.15 * y, name, ha="center", va="center", weight="bold")
+            axes.set_title(title, loc="center")
+            axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xticks=[], yticks=[])
+            axes.set_xlabel(f"product {_signed(product)}", color=BLACK)
+            axes.spines[:].set_color(PALE)
+            said.append(f"{title}: product {say_number(product)}")
+        alt = (
+            "A pair of a query's numbers and one of a key's, two arrows from one point, rotated by "
+            f"their positions. {'; '.join(said)}. Equal distances, equal angles between the arrows."
+        )
+        return _plot(figure, alt)
+
+
+def _rotated(pair: Pair, angle: float) -> Pair:
+    (a, b), cos, sin = pair, math.cos(angle), math.sin(angle)
+    return a * cos - b * sin, b * cos + a * sin
