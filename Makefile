@@ -5,6 +5,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 NBGRADER := build/nbgrader-venv
 COURSE := build/nbgrader
+PARALLEL := -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -14,7 +15,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student nbgrader nbgrader-test book student-book site pdf release colab bench bench-quick bench-sliders digits without-model mutants audit ablate clean
+.PHONY: help lab fresh test test-all setup dev lint format notebooks images student nbgrader nbgrader-test book student-book site pdf release colab bench bench-quick digits mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,8 +29,15 @@ fresh: setup  ## start a notebook over, the old one is kept aside (make fresh NB
 
 test: export OMP_NUM_THREADS := 1  # three workers on two cores (one mostly waits): threads would only fight
 test: export PYTHONDONTWRITEBYTECODE :=  # what one process has compiled, dozens of others use
-test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser
-	$(PY) -m pytest -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --nbval --nbval-current-env --nbval-cell-timeout=120
+test: dev lint  ## check what a user runs: lint, tests, doctests, notebooks, browser (minutes)
+	$(PY) -m pytest $(PARALLEL) -m "not slow" --nbval --nbval-current-env --nbval-cell-timeout=120
+
+test-all: export OMP_NUM_THREADS := 1
+test-all: $(VENV)/.all  ## what is slower or needs more: several processes, export, mutants, nbgrader
+	$(PY) -m pytest $(PARALLEL) -m slow tests
+	$(PY) tools/mutants.py
+	$(MAKE) student-book
+	$(MAKE) nbgrader-test
 
 setup: $(VENV)/.learner  ## create .venv with what a learner needs
 dev: $(VENV)/.dev  ## add what a maintainer needs
@@ -71,18 +79,22 @@ student-book: book  ## write the book without solutions and teachers' pages into
 pdf: book  ## print the lessons of the book, each as a PDF, into build/pdf (needs Chromium)
 	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/pdf.py
 
-site: book student-book  ## put both books into build/site as they go on the web, and check their links
+site: book student-book  ## put both books into build/site as they go on the web
 	rm -rf build/site
 	cp -R build/book build/site
 	cp -R build/student-book build/site/students
-	$(PY) tools/links.py build/site
 
-release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheel, book, PDFs
-	rm -rf build/release
+release: VERSION = $(TAG:v%=%)
+release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheels, books, PDFs, notes
+	grep -qx 'version = "$(VERSION)"' pyproject.toml  # the tag is the version
+	rm -rf build/release build/lib build/attncourse
+	mkdir -p build/release
+	awk '/^## /{on = ($$2 == "[$(VERSION)]")} on' CHANGELOG.md > build/release/notes.md
+	test -s build/release/notes.md  # CHANGELOG.md has a section of this version
 	$(PY) -m pip wheel --quiet --no-deps --wheel-dir build/release . ./attncourse
-	$(PY) tools/release.py $(TAG)
+	for folder in site pdf; do (cd build && $(CURDIR)/$(PY) -m zipfile -c release/attention-$(VERSION)-$$folder.zip $$folder) || exit; done
 
-colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from, if git does not know)
+colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-git-clones-from)
 	$(PY) tools/colab_copies.py $(ADDRESS)
 
 bench: dev  ## time every variant on this machine (10 minutes), print the goals
@@ -91,24 +103,15 @@ bench: dev  ## time every variant on this machine (10 minutes), print the goals
 bench-quick: dev  ## the same in a minute: fewer shapes and rounds
 	$(PY) benchmarks/bench.py --quick
 
-bench-sliders: dev  ## time every slider in a real browser, against interact and pyplot
-	PYTHONPATH="$(CURDIR):$(CURDIR)/tests:$(CURDIR)/benchmarks" $(PY) benchmarks/sliders.py
-
 digits: dev  ## compute every printed number under several numerics (one: make digits NB=path)
 	$(PY) tools/digits.py $(NB)
-
-without-model: dev  ## run the lessons as where no language model is installed (one: make without-model NB=09)
-	$(PY) tools/without_model.py $(NB)
 
 mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants MUTANT=name)
 	$(PY) tools/mutants.py $(MUTANT)
 
-audit: dev  ## change attnlib at random, list what no test notices (hours; not part of test)
+audit: dev  ## change attnlib at 60 random places, list what no test notices (an hour)
 	$(PY) -m pip install cosmic-ray==8.7.0 -c constraints.txt
-	$(PY) tools/audit.py
-
-ablate: dev  ## silence each rule of the diagnosis in turn, print what it changes (one: make ablate RULE=name)
-	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/ablate.py $(RULE)
+	$(PY) tools/mutants.py --random 60
 
 clean:  ## remove .venv, caches and build output
 	test ! -e .git || git config --unset diff.jupyternotebook.command || true
@@ -135,5 +138,9 @@ $(NBGRADER)/.ready: constraints.txt | $(VENV)/.learner
 
 $(VENV)/.dev: $(VENV)/.learner requirements-dev.txt
 	$(PY) -m pip install -r requirements-dev.txt -c constraints.txt
-	test ! -e .git || git config diff.jupyternotebook.command '"$(CURDIR)/$(PY)" "$(CURDIR)/tools/notebook_diff.py"'
+	test ! -e .git || git config diff.jupyternotebook.command '"$(CURDIR)/$(VENV)/bin/git-nbdiffdriver" diff --ignore-details'
+	touch $@
+
+$(VENV)/.all: $(VENV)/.dev requirements-all.txt
+	$(PY) -m pip install -r requirements-all.txt -c constraints.txt
 	touch $@

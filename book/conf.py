@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import html
 import re
+import textwrap
+from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
-from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.writers.html5 import HTML5Translator
 
 project = "Multi-head causal attention"
@@ -28,7 +30,8 @@ html_theme = "furo"
 html_title = "Multi-head causal attention, line by line"
 html_favicon = "favicon.svg"
 SCRIPTS = [f"{name}.js" for name in ("present", "borrowed")]
-html_static_path = ["book.css", "fonts", *SCRIPTS, "search.js", "images/card.png"]
+html_static_path = ["book.css", "fonts", *SCRIPTS, "made"]
+templates_path = ["templates"]
 html_css_files = ["book.css"]
 html_js_files = [(name, {"defer": "defer"}) for name in SCRIPTS]
 html_math_renderer = "mathml"
@@ -52,18 +55,14 @@ html_theme_options = {
         "color-brand-content": ACCENT,
         "color-brand-visited": ACCENT,
         "color-code-background": "#f6f8fa",
-        "marked": "#fff3b0",
         "tint": "45%",
-        "wrong": "#b2182b",
     },
     "dark_css_variables": {
         "color-brand-primary": ON_DARK,
         "color-brand-content": ON_DARK,
         "color-brand-visited": ON_DARK,
         "color-code-background": "#1b1e23",
-        "marked": "#5c4a00",
         "tint": "36%",
-        "wrong": "#ef8a62",
     },
 }
 
@@ -86,17 +85,21 @@ def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-class Pages(StandaloneHTMLBuilder):
-    """Pages without Sphinx's index of their words: the book has a search of its own."""
-
-    def index_page(self, *page: object) -> None:
-        """Keep nothing of a page."""
-
-    def dump_search_index(self) -> None:
-        """Write nothing."""
+def describe(app: Sphinx, page: str, _: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let a link to a page show its title and its first paragraph elsewhere."""
+    if doctree is None:
+        return
+    texts = (each.astext() for each in doctree.findall(nodes.paragraph))
+    said = next((text for text in texts if len(text) > 80), app.config.html_title)
+    told = html.escape(textwrap.shorten(said, 160, placeholder=" …"))
+    context["metatags"] += (
+        f'<meta name="description" content="{told}">'
+        f'<meta property="og:title" content="{html.escape(context["title"])}">'
+        f'<meta property="og:description" content="{told}">'
+    )
 
 
 def setup(app: Sphinx) -> None:
     """Write equations as MathML, which browsers show by themselves."""
-    app.add_builder(Pages, override=True)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))
+    app.connect("html-page-context", describe)

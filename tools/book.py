@@ -17,18 +17,16 @@ import re
 import shutil
 import struct
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from bs4 import BeautifulSoup, Tag
+
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
 from attncourse.panels.states import Panel
-from badges import address, badges, site
-from card import card
-from icons import icon
 from working_copy import ROOT, answers, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
@@ -61,56 +59,15 @@ SENTENCE_END = in_page(
     sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
 )
 RUN_IT = "run-it"
+REPOSITORY = os.environ.get("GITHUB_REPOSITORY")  # owner/name, where a workflow builds the book
 TURN = re.compile(r"\*\*(Your turn|Write it)\*\*")
-FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
-BORROWED = "```{borrowed}\n```\n"
-PAINTED = "```{painted}\n```\n"
-CARDS = '<ol class="cards"></ol>'
+LOOK = "<details><summary>Look</summary>"
+CARDS = '<ol class="cards"></ol>'  # in book/index.md
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
-FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
-ALT = re.compile(r'alt="([^"]*)"')
 MUCH = 320  # letters of a caption; of a longer text the first sentence is one
-LOOK = """<details class="admonition hide above-input">
-<summary aria-label="Toggle hidden content">
-<p class="collapsed admonition-title">Look</p>
-<p class="expanded admonition-title">Look</p>
-</summary>"""
-TITLE_OF_ALL = "Multi-head causal attention, line by line"
-DIAGRAM = re.compile(r'<p>(?=<img [^>]*?alt="([^".;]*))')
-TABLE = re.compile(r'<table class="docutils.*?</table>', re.DOTALL)
-ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
-CELL = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
-MENDED = (  # what the theme leaves out, for whoever hears a page
-    ("<details><summary>Look</summary>", '<details class="told"><summary>Answer</summary>'),
-    (LOOK, '<details class="answer"><summary>Look</summary>'),
-    ('role="heading"', 'role="heading" aria-level="2"'),
-    ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="all pages">'),
-    ('<aside class="toc-drawer', '<aside aria-label="on this page" class="toc-drawer'),
-    ('<th class="head"><p></p></th>', "<td></td>"),
-    ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
-    ('<div class="output text_html">', '<div class="output text_html" tabindex="0">'),
-    ('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">'),
-    ('<script src="../_static/', '<script defer src="../_static/'),
-    ('<div class="math">', '<div class="math" tabindex="0">'),
-    (f'"brand">{TITLE_OF_ALL}<', '"brand">Multi-head attention<'),  # in the bar of a phone
-)
-
-SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
-TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
-PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
-TAG = re.compile("<[^>]*>")
-HEADED = re.compile("(?<=<h1>)[^<]*")  # a word with a hyphen in it is kept in one line
-HYPHENED = re.compile(r"\w+(?:-\w+)+")
-STREAM = re.compile(r'<div class="output (?:stream|text_plain) (.*?)</pre>', re.DOTALL)
 PAPER_LINE = 80  # letters of one size with the code
 PROSE_LINE = 120  # letters: a longer line that is printed is no row of a table, and wraps
-SEARCH_TOOLS = re.compile(r'<script[^>]*src="_static/searchtools.js".*?(?=</body>)', re.DOTALL)
-SEARCH_OURS = "".join(f'<script src="_static/{name}.js"></script>' for name in ("lines", "search"))
-SEARCH = (
-    '<h1>Search</h1><form class="asked" method="get"><label>Words of the course '
-    '<input type="search" name="q"></label></form>'
-)
 
 
 def panels_of(
@@ -223,10 +180,11 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
-def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook whose answers are folded, and that does not say what nobody attempted.
+def for_readers(notebook: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a notebook whose answers are folded, and that hides what nobody attempted.
 
-    What a reader is to write says that it is written in the notebook.
+    Where a reader is asked to write, the page adds that this happens in the notebook. If the book
+    is built for a public repository, links open the notebook on Colab and on Binder.
     """
     for cell in answers(notebook):
         cell["metadata"].setdefault("tags", []).append("hide-cell")
@@ -234,45 +192,121 @@ def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
         if cell["cell_type"] == "code":
             cell["outputs"] = [one for one in cell["outputs"] if text_of(one) != NOT_ATTEMPTED]
         else:
-            cell["source"] = TURN.sub(r"**\1, in the notebook**", "".join(cell["source"]))
-    return notebook
-
-
-def with_badges(notebook: dict[str, Any], name: str, at: str | None) -> dict[str, Any]:
-    """Return a notebook whose second cell has the links that run it, if it is anywhere."""
-    if source := badges(name, at):
-        cell = {"cell_type": "markdown", "id": RUN_IT, "metadata": {}, "source": source}
+            text = TURN.sub(r"**\1, in the notebook**", "".join(cell["source"]))
+            text = text.replace(LOOK, '<details class="told"><summary>Answer</summary>')
+            cell["source"] = text.replace(f"]({START})", "](../index.md)")
+    if REPOSITORY:
+        colab = f"https://colab.research.google.com/github/{REPOSITORY}/blob/colab/{name}"
+        binder = f"https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/{name}"
+        links = f"Run it: [Colab]({colab}) · [Binder]({binder})"
+        cell = {"cell_type": "markdown", "id": RUN_IT, "metadata": {}, "source": links}
         notebook["cells"].insert(1, cell)
     return notebook
 
 
 def text_of(output: Mapping[str, Any]) -> str:
-    """Return what an output says in plain text."""
+    """Return an output as plain text."""
     return "".join(output.get("text", output.get("data", {}).get("text/plain", ""))).strip()
 
 
 def put_together(source: Path) -> None:
-    """Write into a folder what Sphinx reads: settings, start page, notebooks, images, docs."""
+    """Write what Sphinx reads into a folder: settings, start page, notebooks, images, docs."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "book", source)
     shutil.copytree(ROOT / "docs", source / "docs")
     shutil.copytree(ROOT / "images", source / "images")
-    (source / "images" / "card.png").write_bytes(card().png())
-    (source / "notebooks").mkdir()
-    front, at = source / "index.md", address()
-    looks = f"<style>{LOOKS.read_text('utf-8')}</style>"
-    panel = f'{looks}\n<div class="front">{sentence_section()}</div>'
-    text = front.read_text("utf-8")
-    painted = f"<div>{live_section(live.PAINTED)}</div>"
-    sections = {FIRST_PANEL: panel, BORROWED: borrowed(), PAINTED: painted}
-    for place, shown in sections.items():
-        text = text.replace(place, f"```{{raw}} html\n{shown}\n```\n")
-    front.write_text(text, "utf-8")
+    for name in ("notebooks", "made"):
+        (source / name).mkdir()
+    write_front(source)
     for path in NOTEBOOKS:
-        notebook = with_badges(for_readers(with_live_panels(read(path))), path.name, at)
+        notebook = for_readers(with_live_panels(read(path)), path.name)
+        number = path.name[:2].lstrip("0")
+        figures: list[str] = []
+        for cell in notebook["cells"]:
+            for output in cell.get("outputs", ()):
+                data = output.get("data", {})
+                if "text/html" in data:
+                    text = with_files("".join(data["text/html"]), source, "../_static/")
+                    data["text/html"] = with_figures(text, source, number, figures)
         text = json.dumps(notebook, ensure_ascii=False)
-        text = text.replace(f"]({START})", "](../index.md)")
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
+
+
+def write_front(source: Path) -> None:
+    """Put the panels and the list of the lessons into the first page."""
+    front = source / "index.md"
+    style = f"<style>{LOOKS.read_text('utf-8')}</style>"
+    sections = {
+        "panel": f'{style}\n<div class="front">{sentence_section()}</div>',
+        "borrowed": borrowed(),
+        "painted": f"<div>{live_section(live.PAINTED)}</div>",
+    }
+    text = front.read_text("utf-8").replace(CARDS, CARDS.replace("><", f">{cards()}<"))
+    for place, shown in sections.items():
+        made = with_files(shown, source, "_static/")
+        text = text.replace(f"```{{{place}}}\n```\n", f"```{{raw}} html\n{made}\n```\n")
+    front.write_text(text, "utf-8")
+
+
+def cards() -> str:
+    """Return the list of the lessons, each with its question and its minutes."""
+    made = ""
+    for path in NOTEBOOKS:
+        first = "".join(read(path)["cells"][0]["source"])
+        found = re.match(r"# (\d+) · (.*)\n", first)
+        minutes = re.search(r"(\d+) minutes", first)
+        if found and minutes:  # the appendices have no number
+            made += (
+                f'<li><a href="notebooks/{path.stem}.html"><b>{found[1]}</b> '
+                f"{html.escape(found[2])}</a><small>{minutes[1]} minutes</small></li>"
+            )
+    return made
+
+
+def store(data: bytes, kind: str, source: Path) -> str:
+    """Write a file that pages load, which then show sooner; return its name."""
+    name = f"{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
+    (source / "made" / name).write_bytes(data)
+    return name
+
+
+def with_files(text: str, source: Path, folder: str) -> str:
+    """Return HTML whose panels load their data from files in a folder of the book."""
+
+    def sheet(script: re.Match[str]) -> str:
+        name = store(script[1].join(SHEET_FILE).encode(), "js", source)
+        return f'<script class="sheet" defer src="{folder}{name}"></script>'
+
+    return SHEET.sub(sheet, text)
+
+
+def with_figures(text: str, source: Path, number: str, figures: list[str]) -> str:
+    """Return the HTML of an output, its pictures as files with numbered captions.
+
+    Args:
+        text: the HTML.
+        source: the folder that Sphinx reads.
+        number: of the lesson.
+        figures: the captions of the lesson so far; those of this output are added.
+    """
+    if "data:image/png" not in text:
+        return text
+    soup = BeautifulSoup(text, "html.parser")
+    for image in soup.select('img[src^="data:image/png;base64,"]'):
+        data = base64.b64decode(str(image["src"]).partition(",")[2])
+        wide, high = struct.unpack(">II", data[16:24])
+        shown = int(str(image.get("width", wide)))
+        figures.append(caption(str(image["alt"])))
+        image["src"] = f"../_static/{store(data, 'png', source)}"
+        image["width"], image["height"] = str(shown), f"{shown * high / wide:.0f}"
+        image["style"] = f"--shown: {shown}px; --ratio: {wide / high:.3f}"
+        image["loading"], image["decoding"] = "lazy", "async"
+        figure = image.wrap(soup.new_tag("figure", attrs={"class": "shown"}))
+        under = soup.new_tag("figcaption", attrs={"aria-hidden": "true"})
+        name = soup.new_tag("b", string=f"Figure {number}.{len(figures)}")
+        under.extend([name, f" {figures[-1]}"])
+        figure.append(under)
+    return str(soup)
 
 
 def caption(alt: str) -> str:
@@ -283,130 +317,49 @@ def caption(alt: str) -> str:
     return first if len(first) <= MUCH // 2 else f"{first.partition(':')[0].rstrip('.')}."
 
 
-def with_files(text: str, page: Path, book: Path) -> str:
-    """Return the text of a page whose figures and states of panels are files: it shows sooner."""
-    number = 0
-
-    def stored(data: bytes, kind: str) -> str:
-        name = f"_images/{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
-        (book / name).write_bytes(data)
-        return Path(os.path.relpath(book / name, page.parent)).as_posix()
-
-    def sheet(script: re.Match[str]) -> str:
-        path = stored(script[1].join(SHEET_FILE).encode(), "js")
-        return f'<script class="sheet" defer src="{path}"></script>'
-
-    def figure(image: re.Match[str]) -> str:
-        data = base64.b64decode(image[2])
-        wide, high = struct.unpack(">II", data[16:24])
-        width = re.search(r'width="(\d+)"', image[1])
-        shown = int(width[1]) if width else wide
-        size = f'height="{shown * high / wide:.0f}"' + ("" if width else f' width="{shown}"')
-        path = stored(data, "png")
-        size += f' style="--shown: {shown}px; --ratio: {wide / high:.3f}"'
-        nonlocal number
-        number += 1
-        said = caption(ALT.search(image[1])[1])
-        words = f"<b>Figure {page.name[:2].lstrip('0')}.{number}</b> {said}"
-        return (
-            f'<figure class="shown">{image[1]}{size} loading="lazy" decoding="async" src="{path}"'
-            f'{image[3]}<figcaption aria-hidden="true">{words}</figcaption></figure>'
-        )
-
-    return FIGURE.sub(figure, SHEET.sub(sheet, text))
+NAMED = {  # what the theme leaves out for a screen reader
+    "aside.sidebar-drawer": {"aria-label": "all pages"},
+    "aside.toc-drawer": {"aria-label": "on this page"},
+    '[role="heading"]': {"aria-level": "2"},
+    ".table-wrapper, .output.text_html, .highlight > pre, div.math": {"tabindex": "0"},  # scroll
+    "script[src]": {"defer": ""},
+}
 
 
-def mend(page: Path, book: Path) -> None:
-    """Add to a page what its theme leaves out: names, levels, a heading, focus for what scrolls."""
-    text = with_files(page.read_text(encoding="utf-8"), page, book)
-    for old, new in MENDED:
-        text = text.replace(old, new)
-    text = text.replace("</title>", f"</title>{preview(text, page, book)}", 1)
-    text = STREAM.sub(wrapped, text)
-    text = TABLE.sub(with_names_of_columns, text)
-    text = DIAGRAM.sub(r'<p tabindex="0" role="region" aria-label="diagram: \1">', text)
-    text = HEADED.sub(lambda said: HYPHENED.sub(r'<span class="whole">\g<0></span>', said[0]), text)
-    text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
-    if "<h1" not in text:
-        text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)
-    page.write_text(text, encoding="utf-8", newline="\n")
+def mend(soup: BeautifulSoup) -> None:
+    """Add to a page what its theme leaves out, and mark what a phone or paper shows otherwise."""
+    for selector, attributes in NAMED.items():
+        for element in soup.select(selector):
+            element.attrs |= attributes
+    for brand in soup.select(".header-center .brand"):  # in the bar of a phone
+        brand.string = "Multi-head attention"
+    for summary in soup.select("details.hide > summary"):  # of a cell that settles a guess
+        summary.parent["class"] = "answer"
+        summary.attrs, summary.string = {}, "Look"
+    for image in soup.select("article p > img[alt]:first-child"):
+        name = f"diagram: {re.split('[.;]', image['alt'])[0]}"
+        image.parent.attrs |= {"tabindex": "0", "role": "region", "aria-label": name}
+    for table in soup.select("table.docutils"):
+        name_columns(table)
+    for output in soup.select(".output.stream, .output.text_plain"):
+        longest = max(map(len, output.get_text().splitlines()), default=0)
+        if longest > PAPER_LINE:
+            output["class"] += ["prose" if longest > PROSE_LINE else "wide"]
 
 
-def preview(text: str, page: Path, book: Path) -> str:
-    """Return what a link to a page shows elsewhere: title, the first words, a picture."""
-    words = [words_in(part) for part in PROSE.findall(text.partition("<article")[2])]
-    said = next((line for line in words if len(line) > MUCH // 4), TITLE_OF_ALL)
-    told = html.escape(textwrap.shorten(said, MUCH // 2, placeholder=" …"))
-    title = html.escape(words_in(re.findall(r"<title>(.*?)</title>", text, re.DOTALL)[0]))
-    picture, at = book / "_static" / "card.png", site(address())
-    shown = {"title": title, "description": told, "type": "website"}
-    shown["image"] = Path(os.path.relpath(picture, page.parent)).as_posix()
-    if at:  # who shows a link elsewhere reads whole addresses only
-        places = {"image": picture, "url": page}
-        shown |= {name: at + path.relative_to(book).as_posix() for name, path in places.items()}
-    large = '<meta name="twitter:card" content="summary_large_image">'
-    return f'<meta name="description" content="{told}">{large}' + "".join(
-        f'<meta property="og:{name}" content="{value}">' for name, value in shown.items()
-    )
-
-
-def cards(book: Path) -> str:
-    """Return a list of the lessons: question, minutes, a small picture."""
-    made = ""
-    for path in NOTEBOOKS:
-        text = (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
-        name, _, question = words_in(TITLE.findall(text)[0]).partition(" · ")
-        if not name.isdigit():
-            break  # appendices
-        minutes = re.findall(r"(\d+) minutes", words_in(text.partition("<article")[2]))[0]
-        made += (
-            f'<li>{icon(int(name))}<a href="notebooks/{path.stem}.html"><b>{name}</b> '
-            f"{html.escape(question)}</a><small>{minutes} minutes</small></li>"
-        )
-    return made
-
-
-def wrapped(printed: re.Match[str]) -> str:
-    """Return a printed output, which says so if it has lines of prose, or rows wider than paper."""
-    lines = html.unescape(TAG.sub("", f"<{printed[1]}")).splitlines()
-    longest = max(map(len, lines))
-    kind = " prose" if longest > PROSE_LINE else " wide" if longest > PAPER_LINE else ""
-    return printed[0].replace("output", f"output{kind}", 1)
-
-
-def with_names_of_columns(table: re.Match[str]) -> str:
-    """Return a table whose cells say their column: a phone shows them one below the other."""
-    head, *rows = ROW.findall(table[0])
-    names = [html.escape(words_in(name)) for name in CELL.findall(head)]
-    text = table[0]
-    for row in rows:
-        before, *cells = row.split("<td")
-        said = zip(names, cells, strict=True)
-        named = "".join(f'<td data-column="{name}"{cell}' for name, cell in said)
-        text = text.replace(row, before + named, 1)
-    return text
-
-
-def sections_of(page: Path, book: Path) -> list[tuple[str, str, str, list[str]]]:
-    """Return the sections of a page: address, title of the page, own title, sentences."""
-    _, *parts = SECTION.split(page.read_text(encoding="utf-8").partition("</article>")[0])
-    address = page.relative_to(book).as_posix()
-    found: list[tuple[str, str, str, list[str]]] = []
-    for name, text in zip(parts[::2], parts[1::2], strict=True):
-        titles = [words_in(title) for title in TITLE.findall(text)]
-        said = " ".join(words_in(part) for part in PROSE.findall(text))
-        top = found[0][1] if found else titles[0]
-        found.append((f"{address}#{name}", top, titles[0], re.split(r"(?<=[.?:]) ", said)))
-    return found
-
-
-def words_in(text: str) -> str:
-    """Return what a piece of a page says, without its tags and the marks of its links."""
-    return " ".join(html.unescape(TAG.sub("", text)).replace("¶", "").split())
+def name_columns(table: Tag) -> None:
+    """Let each cell name its column: a phone shows the cells of a row one below the other."""
+    names = [cell.get_text().strip() for cell in table.select("thead th")]
+    for cell in table.select("thead th"):
+        if not cell.get_text().strip():
+            cell.name = "td"  # an empty heading has nothing to read out
+    for row in table.select("tbody tr"):
+        for cell, name in zip(row.select("td"), names, strict=True):
+            cell["data-column"] = name
 
 
 def publish(source: Path, book: Path) -> int:
-    """Make a book of what stands in a folder; what Sphinx warns of is an error."""
+    """Make a book of what stands in a folder; a warning of Sphinx is an error."""
     from sphinx.cmd.build import build_main
 
     doctrees = book.with_name(f"{book.name}-doctrees")
@@ -414,15 +367,10 @@ def publish(source: Path, book: Path) -> int:
     failed = build_main(
         ["-b", "html", "-W", "--keep-going", "-q", "-d", str(doctrees), str(source), str(book)]
     )
-    pages = sorted(book.rglob("*.html"))
-    for page in pages:
-        mend(page, book)
-    front = book / "index.html"
-    text = front.read_text("utf-8").replace(CARDS, CARDS.replace("><", f">{cards(book)}<"))
-    front.write_text(text, "utf-8", newline="\n")
-    found = [entry for page in pages for entry in sections_of(page, book)]
-    index = f"const lines = {json.dumps(found, ensure_ascii=False)};\n"
-    (book / "_static" / "lines.js").write_text(index, encoding="utf-8")
+    for page in sorted(book.rglob("*.html")):
+        soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+        mend(soup)
+        page.write_text(str(soup), encoding="utf-8", newline="\n")
     print(f"{book / 'index.html'}: open it in a browser")
     return failed
 

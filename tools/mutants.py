@@ -1,186 +1,177 @@
-"""Plant faults in copies of the project, one at a time: the test named for each must fail.
+"""Plant faults in copies of the project, one at a time: a test must notice each.
 
-    python tools/mutants.py [mutant ...]
+    python tools/mutants.py [NAME ...]      # faults chosen by hand, of mutants.toml
+    python tools/mutants.py --random 60     # changes of attnlib at random places, by cosmic-ray
 
-Without arguments: all of tools/mutants_list.py. A copy holds the files as they lie in this folder,
-committed or not. A mutant is killed when pytest runs its test and exits with 1. All the tests must
-pass in a copy without any fault first. One that imported another attnlib than its own would show
-no fault, and every mutant would survive.
+A fault of mutants.toml is killed when pytest runs the test that it names and exits with 1. All
+these tests must pass in a copy without a fault first. A random change is killed when any test of
+attnlib fails.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
+import ast
 import os
+import random
 import shutil
+import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-
-from mutants_list import MUTANTS, Mutant
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-SERVER = Path(__file__).with_name("forked_pytest.py")
-LOADED = ("pytest", "torch", "torch.utils.flop_counter", "matplotlib.figure", "anywidget")
-# Without the others pyproject.toml's options for nbval are unknown
-PLUGINS = ("-p", "pytest_timeout", "-o", "addopts=--strict-markers")
+AUDIT = ROOT / "build" / "audit"
 WORKERS = 2
-LIMIT = 120.0  # seconds for one test
-BASE_LIMIT = 600.0  # seconds for all the tests together
+LIMIT = 300  # seconds for the tests of one fault
+# The plugins take longer to load than many a test runs; without them their options are unknown.
+QUICK = ["-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-o", "addopts="]
+PYTEST = [sys.executable, "-m", "pytest", *QUICK]
 
 
-def plant(mutant: Mutant, text: str) -> str:
-    """Return the text with the fault in it.
+class Mutant(NamedTuple):
+    """A mistake that somebody could make: in a file a text is replaced, and a test must fail."""
 
-    Raises:
-        ValueError: what it replaces does not stand there exactly once.
-    """
-    for old, new in mutant.changes.items():
-        if text.count(old) != 1:
-            raise ValueError(
-                f"{mutant.name}: {mutant.file} holds {text.count(old)} times, not once: {old!r}. "
-                "The code moved: update tools/mutants_list.py"
-            )
-        text = text.replace(old, new)
-    return text
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+def read_mutants() -> list[Mutant]:
+    """Return the mutants of mutants.toml: tables of files, in each a table for every mutant."""
+    files = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return [
+        Mutant(name, file, **entry)
+        for file, named in files.items()
+        for name, entry in named.items()
+    ]
 
 
 def copy_project(root: Path, copy: Path) -> Path:
-    """Copy the project as it lies there, without what git ignores."""
+    """Copy the project as it lies there, committed or not, without what git ignores."""
     ignored = [line.rstrip("/") for line in (root / ".gitignore").read_text().splitlines()]
     shutil.copytree(root, copy, ignore=shutil.ignore_patterns(".git", *ignored))
     return copy
 
 
-class Pytest:
-    """A process that runs pytest again and again: `tools/forked_pytest.py`.
-
-    Its exit code is None if it ran out of time. Where no process can fork, each run starts Python
-    anew, which takes three times as long.
-    """
-
-    def __init__(self) -> None:
-        settings = {
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they take longer to load than many a test
-            "PYTEST_ADDOPTS": "",
-            "OMP_NUM_THREADS": "1",
-        }
-        self.environment = os.environ | settings
-        self.server: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Pytest:
-        if hasattr(os, "fork"):
-            self.server = subprocess.Popen(
-                [sys.executable, str(SERVER), *LOADED],
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                encoding="utf-8",
-            )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.server is not None:
-            self.server.communicate()  # it ends with its stdin
-
-    def run(self, copy: Path, *tests: str, limit: float) -> tuple[int | None, str]:
-        """Return pytest's exit code, None if it ran out of time, and what it printed."""
-        arguments = ["-q", "-x", *PLUGINS, *tests]
-        if self.server is None:
-            return self._run_anew(copy, arguments, limit)
-        task = {"folder": str(copy), "arguments": arguments, "limit": limit}
-        self.server.stdin.write(json.dumps(task) + "\n")
-        self.server.stdin.flush()
-        answer = self.server.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"{SERVER.name} ended with code {self.server.wait()}")
-        code, output = json.loads(answer)
-        return code, output
-
-    def _run_anew(
-        self, copy: Path, arguments: Sequence[str], limit: float
-    ) -> tuple[int | None, str]:
-        try:
-            ran = subprocess.run(
-                [sys.executable, "-m", "pytest", *arguments],
-                cwd=copy,
-                env=self.environment | {"PYTHONPATH": str(copy)},  # before any installed attnlib
-                capture_output=True,
-                encoding="utf-8",
-                timeout=limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return None, "ran out of time"
-        return ran.returncode, ran.stdout + ran.stderr
+def run(copy: Path, *command: str) -> tuple[int, str]:
+    """Run a command in a copy, whose packages come before any installed ones."""
+    settings = {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
+    settings |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    try:
+        ran = subprocess.run(
+            command,
+            cwd=copy,
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, "ran out of time"
+    return ran.returncode, ran.stdout + ran.stderr
 
 
-def verdict(mutant: Mutant, root: Path, pytest: Pytest) -> str:
+def verdict(mutant: Mutant) -> str:
     """Return what became of a mutant: "killed", or why not."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        copy = copy_project(root, Path(folder).resolve() / "copy")
+        copy = copy_project(ROOT, Path(folder).resolve() / "copy")
         file = copy / mutant.file
-        file.write_text(plant(mutant, file.read_text(encoding="utf-8")), encoding="utf-8")
-        code, output = pytest.run(copy, mutant.test, limit=LIMIT)
+        text = file.read_text(encoding="utf-8")
+        if text.count(mutant.old) != 1:
+            return f"NOT PLANTED: its text stands {text.count(mutant.old)} times in the file"
+        file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        code, output = run(copy, *PYTEST, mutant.test)
     return {1: "killed", 0: "SURVIVED"}.get(code, f"NOT TESTED, exit code {code}: {output[-300:]}")
 
 
-def verdicts(mutants: Sequence[Mutant], root: Path) -> Iterator[str]:
-    """Yield what became of each mutant, in their order; WORKERS are tried at the same time."""
-    with ExitStack() as stack:
-        idle: SimpleQueue[Pytest] = SimpleQueue()
-        for _ in range(min(WORKERS, len(mutants))):
-            idle.put(stack.enter_context(Pytest()))
-
-        def tried(mutant: Mutant) -> str:
-            pytest = idle.get()
-            try:
-                return verdict(mutant, root, pytest)
-            finally:
-                idle.put(pytest)
-
-        with ThreadPoolExecutor(WORKERS) as pool:
-            yield from pool.map(tried, mutants)
-
-
-def main(names: Sequence[str], root: Path = ROOT, known: Sequence[Mutant] = MUTANTS) -> int:
+def plant_chosen(names: list[str]) -> int:
     """Try the named mutants, or all; return 0 if every one of them was killed, else 1."""
-    start = time.perf_counter()
-    by_name = {mutant.name: mutant for mutant in known}
-    if unknown := set(names) - set(by_name):
-        print(f"no such mutant: {', '.join(sorted(unknown))}", file=sys.stderr)
-        return 1
-    mutants = [by_name[name] for name in names] or list(known)
-    for mutant in mutants:  # so that code that moved is known at once
-        plant(mutant, (root / mutant.file).read_text(encoding="utf-8"))
-
+    mutants = [each for each in read_mutants() if not names or each.name in names]
+    if len(mutants) < len(names):
+        raise SystemExit(f"no such mutant among {', '.join(names)}")
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        copy = copy_project(root, Path(folder).resolve() / "copy")
-        tests = dict.fromkeys(mutant.test for mutant in mutants)
-        with Pytest() as pytest:
-            code, output = pytest.run(copy, *tests, limit=BASE_LIMIT)
+        copy = copy_project(ROOT, Path(folder).resolve() / "copy")
+        code, output = run(copy, *PYTEST, *dict.fromkeys(mutant.test for mutant in mutants))
     if code != 0:
-        print(output, "Red without any fault.", sep="\n", file=sys.stderr)
-        return 1
-    print(f"Without any fault: green after {time.perf_counter() - start:.0f} s", flush=True)
-
+        raise SystemExit(f"{output}\nThe tests fail without any fault.")
     killed = 0
-    for number, (mutant, found) in enumerate(
-        zip(mutants, verdicts(mutants, root), strict=True), start=1
-    ):
-        if found == "killed":
-            killed += 1
-        outcome = f"{mutant.name} in {mutant.file}: {found}, {mutant.test}"
-        print(f"{number:3d} of {len(mutants)}  {outcome}", flush=True)
-    print(f"{killed} of {len(mutants)} killed in {time.perf_counter() - start:.0f} s")
-    return 0 if killed == len(mutants) else 1
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for mutant, found in zip(mutants, pool.map(verdict, mutants), strict=True):
+            killed += found == "killed"
+            print(f"{mutant.name} in {mutant.file}: {found}", flush=True)
+    print(f"{killed} of {len(mutants)} killed")
+    return int(killed < len(mutants))
+
+
+Place = tuple[int, int]  # line and column, as ast counts them
+
+
+def annotations(path: Path) -> list[tuple[Place, Place]]:
+    """Return from where to where a file's types stand: nothing evaluates them when it runs."""
+    return [
+        ((types.lineno, types.col_offset), (types.end_lineno or 0, types.end_col_offset or 0))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for field in ("annotation", "returns")
+        if (types := getattr(node, field, None)) is not None
+    ]
+
+
+def plant_at_random(count: int, seed: int) -> int:
+    """Change attnlib at random places, print what survives; return 0 if 95 % are killed."""
+    shutil.rmtree(AUDIT, ignore_errors=True)
+    AUDIT.mkdir(parents=True)
+    copy = copy_project(ROOT, AUDIT / "copy")
+    config, session = AUDIT / "audit.toml", AUDIT / "audit.sqlite"
+    command = " ".join([*PYTEST, "-m", "not\\ slow", "tests/attnlib"])
+    config.write_text(
+        f'[cosmic-ray]\nmodule-path = "attnlib"\ntimeout = {LIMIT}.0\nexcluded-modules = []\n'
+        f"test-command = '{command}'\n"
+        '[cosmic-ray.distributor]\nname = "local"\n'
+    )
+    cosmic_ray = str(Path(sys.executable).with_name("cosmic-ray"))
+    code, output = run(copy, cosmic_ray, "init", str(config), str(session))
+    if code:
+        raise SystemExit(output)
+    with sqlite3.connect(session) as database:
+        found = "select job_id, module_path, start_pos_row, start_pos_col from mutation_specs"
+        rows = sorted(database.execute(found), key=lambda row: row[1:])
+        types = {path: annotations(copy / path) for _, path, _, _ in rows}
+        jobs = [
+            job
+            for job, path, *place in rows
+            if not any(start <= tuple(place) < end for start, end in types[path])
+        ]
+        chosen = set(random.Random(seed).sample(jobs, count))
+        for job in {row[0] for row in rows} - chosen:
+            for table in ("mutation_specs", "work_items"):
+                database.execute(f"delete from {table} where job_id = ?", (job,))
+    subprocess.run([cosmic_ray, "exec", str(config), str(session)], cwd=copy, check=True)
+    with sqlite3.connect(session) as database:
+        results = list(database.execute("select test_outcome, diff from work_results"))
+    survived = [diff for outcome, diff in results if "KILLED" not in str(outcome).upper()]
+    print(*survived, f"{count - len(survived)} of {count} killed", sep="\n\n")
+    return int(len(survived) > 0.05 * count)
+
+
+def main() -> int:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="of mutants.toml; without any, all")
+    parser.add_argument("--random", type=int, metavar="COUNT", help="so many random changes")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    if asked.random:
+        return plant_at_random(asked.random, asked.seed)
+    return plant_chosen(asked.names)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

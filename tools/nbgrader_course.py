@@ -37,7 +37,7 @@ from exercises import (
     source,
     write_notebook,
 )
-from nbgrader_probes import PROBES
+from nbgrader_tests import HIDDEN_TESTS
 from student_copies import without_solutions
 
 COURSE = Path(__file__).parents[1] / "build" / "nbgrader"
@@ -72,10 +72,10 @@ def drawn(module):
         torch.nn.init.normal_(parameter)
     return module.eval()
 
-def numbers(probe, seed):
+def numbers(test, seed):
     torch.manual_seed(seed)
     with warnings.catch_warnings(action="ignore"), torch.no_grad():
-        found = eval(probe)
+        found = eval(test)
     with warnings.catch_warnings(action="ignore"):
         try:
             found = torch.as_tensor(found, dtype=torch.float64)
@@ -95,9 +95,9 @@ CELL = """\
 points = int(bool({verdict}))
 ### BEGIN HIDDEN TESTS
 {tools}
-for probe, seed, expected in {tests}:
+for test, seed, expected in {tests}:
     try:
-        points += same(numbers(probe, seed), expected)
+        points += same(numbers(test, seed), expected)
     except Exception:
         pass
 if is_theirs({name}) and not {may_be_theirs}:
@@ -143,8 +143,8 @@ def _points(exercise: Exercise, space: dict[str, Any], seed: int) -> dict[str, A
     """Return the cell behind a stub that gives its points."""
     *check, verdict = check_of(exercise).splitlines()
     tests = [
-        (probe, seed + i, space["numbers"](probe, seed + i))
-        for i, probe in enumerate(PROBES[exercise.name])
+        (test, seed + i, space["numbers"](test, seed + i))
+        for i, test in enumerate(HIDDEN_TESTS.get(exercise.name, ()))
     ]
     text = CELL.format(
         name=exercise.name,

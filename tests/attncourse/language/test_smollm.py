@@ -29,9 +29,9 @@ from record_language import (
     circuit_runs,
     recorded_runs,
 )
-from speaking import theirs
 from support.model_tools import hugging_face
 from support.small_llama import SIZE, small_model
+from support.transformers_llama import theirs
 
 is_missing = importlib.util.find_spec(load.PACKAGE) is None
 real = pytest.mark.skipif(

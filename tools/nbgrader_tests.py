@@ -1,14 +1,15 @@
-"""The hidden tests of the nbgrader course: for each exercise, what is asked of an answer.
+"""The hidden tests of the nbgrader course, by exercise.
 
-A probe is an expression in the names of the lesson, of `attnlib`, `checks`, `torch` and `drawn`,
-which fills a module with parameters drawn by their names. It gives numbers, or a word, that are the
-same for every right answer. Each is worth a point.
+A hidden test is an expression in the names of the lesson, of `attnlib`, `checks`, `torch` and
+`drawn`, which fills a module with parameters drawn by their names. Its value is numbers, or a word,
+that are the same for every right answer. Each is worth a point. An exercise that is not listed here
+gives one point, for its check.
 """
 
 SPLIT, STACK = "attnlib.MultiHeadAttention", "attnlib.MultiHeadAttentionWrapper"
 BOTH = "[{}(checks.make(checks.another(seed)), torch.randn(1, 6, 3)) for seed in range({}, {})]"
 BLIND = "(checks.make(c), torch.arange(18.0).view(1, 6, 3).sin()) for c in (checks.class_a, m.cls)"
-PROBES: dict[str, list[str]] = {
+HIDDEN_TESTS: dict[str, list[str]] = {
     "causal_weights": [
         "causal_weights(20 * torch.randn(2, 5, 5))",
         "causal_weights(torch.randn(7, 7) - 500)",
