@@ -1,44 +1,51 @@
-"""What the checks of functions share: require something of an answer, compare it, name the fault.
+"""What the checks of functions share: compare a result with the right one, and say what differs.
 
-A check runs the learner's function and answers with the sentence of the first usual mistake that
-would return the same. Where the function stops, the advice goes by the type of the error and by
-the call that failed, never by what PyTorch says.
+A mistake is named only if the learner's function returns what that mistake returns, on every input
+that the check tries. Otherwise the sentence says which number is wrong, and what it must be.
 """
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch import Tensor
 
 from attncourse.checks.safe_run import CheckFailed
 from attncourse.checks.verdict import Verdict
 
-IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
-FINITE = "A score could be lower than the number that hides. Below every number is -torch.inf."
-NEAR = 1e-5  # as close as this, an answer is right, or one of the usual mistakes
+FINITE = "The number that hides a score must be below every score: only -torch.inf is."
+NEAR = 1e-5  # the rounding of float32 is far below this, the effect of a mistake far above
+Mistakes = Mapping[str, Mapping[str, Any]]  # by the sentence, the options that compute the mistake
+Describe = Callable[..., str]  # from a wrong result, the right one and the inputs to a sentence
+
+
+@cache
+def known_mistakes(exercise: str) -> Mistakes:
+    """Return the usual mistakes of an exercise, as known_mistakes.toml has them."""
+    tables = tomllib.loads(Path(__file__).with_name("known_mistakes.toml").read_text("utf-8"))
+    found: Mistakes = tables[exercise]
+    return found
 
 
 def require(holds: object, otherwise: str) -> None:
-    """Go on if something holds; if not, the check answers with this sentence."""
+    """End the check with this sentence if something does not hold."""
     if not holds:
         raise CheckFailed(otherwise)
 
 
 def require_shape(mine: Tensor, wanted: tuple[int, ...], hint: str = "") -> None:
-    """Require a shape of an answer."""
+    """Require a shape of a result."""
     shape = tuple(mine.shape)
-    require(shape == wanted, f"The shape is {shape}, not {wanted}{hint}.")
+    require(shape == wanted, f"The shape is {shape}, and it must be {wanted}{hint}.")
 
 
 def require_mask(mine: Tensor, wanted: tuple[int, ...]) -> None:
-    """Require that an answer is a boolean mask of some shape."""
+    """Require that a result is a boolean mask of some shape."""
     said = f"It is {mine.dtype}, {tuple(mine.shape)}; it must be torch.bool, {wanted}."
     require(mine.dtype == torch.bool and mine.shape == wanted, said)
 
@@ -46,91 +53,99 @@ def require_mask(mine: Tensor, wanted: tuple[int, ...]) -> None:
 def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
     """Return whether two tensors have one shape and the same numbers, NaN at the same places."""
     return mine.shape == other.shape and torch.allclose(
-        mine.to(other.dtype), other, rtol=0, atol=near, equal_nan=True
+        mine.double(), other.double(), rtol=0, atol=near, equal_nan=True
     )
 
 
-def first_near(mine: Tensor, usual: Mapping[str, Tensor], near: float = NEAR) -> str | None:
-    """Return the sentence of the first tensor that an answer equals, if it equals one."""
-    return next((said for said, other in usual.items() if is_near(mine, other, near)), None)
+def compare(
+    written: Callable[..., Any],
+    inputs: Sequence[tuple[Any, ...]],
+    compute: Callable[..., Tensor],
+    mistakes: Mistakes,
+    near: float = NEAR,
+    describe: Describe | None = None,
+) -> str | None:
+    """Return what is wrong with a learner's function, or None if all its results are right.
+
+    Args:
+        written: the learner's function.
+        inputs: the arguments of each call; at least two, so that no mistake fits by chance.
+        compute: returns the right result for the same arguments, and that of a mistake for its
+            options.
+        mistakes: by the sentence about a mistake, its options.
+        near: the largest difference that counts as equal.
+        describe: what to say of a wrong result that no mistake explains; by default, which entry
+            is furthest off.
+
+    >>> sizes = [(torch.tensor([3.0, 4.0]),), (torch.tensor([6.0]),)]
+    >>> halved = {"It is divided by 4.": {"value": 4}}
+    >>> compare(lambda x: x / 4, sizes, lambda x, value=2: x / value, halved)
+    'It is divided by 4.'
+    >>> compare(lambda x: x / 5, sizes, lambda x, value=2: x / value, halved)
+    'Entry [1] is 0.8, and it must be 2.'
+    """
+    found = [call_on_copies(written, given) for given in inputs]
+    right = [compute(*given) for given in inputs]
+    wrong = [i for i, mine in enumerate(found) if not is_near(mine, right[i], near)]
+    if not wrong:
+        return None
+    # Where no number is finite, every mistake that leads to NaN would fit
+    named = mistakes if all(mine.isfinite().any() for mine in found) else {}
+    for sentence, options in named.items():
+        others = (compute(*given, **options) for given in inputs)
+        if all(is_near(mine, other, near) for mine, other in zip(found, others, strict=True)):
+            return sentence
+    first = wrong[0]
+    require_shape(found[first], tuple(right[first].shape))
+    return (describe or describe_entry)(found[first], right[first], *inputs[first])
 
 
-def first_wrong_row(mine: Tensor, right: Tensor) -> tuple[int, list[int], list[int]]:
-    """Return the first row in which two tables of True and False differ, and where each is True.
+def call_on_copies(written: Callable[..., Any], given: Sequence[Any]) -> Tensor:
+    """Return what a learner's function makes of its arguments, and require that they stay."""
+    copies = [one.clone() if isinstance(one, Tensor) else one for one in given]
+    mine = written(*copies)
+    kind = type(mine).__name__
+    require(isinstance(mine, Tensor), f"It returns a {kind}, and it must return a tensor.")
+    for i, (now, then) in enumerate(zip(copies, given, strict=True), start=1):
+        said = f"It changes argument {i} in place, and others may still need it: make a new tensor."
+        require(not isinstance(then, Tensor) or now.equal(then), said)
+    return mine  # type: ignore[no-any-return]
+
+
+def largest_difference(mine: Tensor, right: Tensor) -> tuple[list[int], str, str]:
+    """Return the entry that is furthest off, what it is and must be; one that is NaN comes first.
+
+    >>> largest_difference(torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0]]))
+    ([0, 1], '0.5', '0')
+    """
+    off = (mine.double() - right.double()).abs().nan_to_num(nan=torch.inf)
+    entry = (off == off.max()).nonzero()[0].tolist()
+    has, wants = (f"{table[tuple(entry)].item():.4g}" for table in (mine, right))
+    return entry, has, wants
+
+
+def describe_entry(mine: Tensor, right: Tensor, *_given: Any) -> str:
+    """Say which entry of a result is furthest off."""
+    entry, has, wants = largest_difference(mine, right)
+    return f"Entry {entry} is {has}, and it must be {wants}."
+
+
+def first_wrong_row(mine: Tensor, right: Tensor) -> tuple[list[int], list[int], list[int]]:
+    """Return the place of the first row in which two masks differ, and where each is True.
 
     >>> first_wrong_row(torch.ones(2, 2).bool(), torch.ones(2, 2).tril().bool())
-    (0, [0, 1], [0])
+    ([0], [0, 1], [0])
     """
-    row = int((mine != right).any(dim=-1).nonzero()[0])
-    found, wanted = (table[row].nonzero().flatten().tolist() for table in (mine, right))
-    return row, found, wanted
+    place = (mine != right).any(dim=-1).nonzero()[0].tolist()
+    found, wanted = (mask[tuple(place)].nonzero().flatten().tolist() for mask in (mine, right))
+    return place, found, wanted
 
 
-def noted(sentence: str, *notes: str) -> Verdict:
-    """Return that an answer is right, and what is worth a word all the same.
+def accept(sentence: str, *notes: str) -> Verdict:
+    """Return that an answer is right, with notes on what is worth knowing all the same.
 
-    >>> noted("Right.", "It is slow.")
+    >>> accept("Right.", "It is slow.")
     Right. Note: It is slow.
     """
     said = " ".join([sentence, *(f"Note: {note}" for note in notes)])
     return Verdict(True, said, notes=notes)
-
-
-class FailedCall(TorchFunctionMode):
-    """Notes which function of torch failed inside, and what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.name = ""
-        self.shapes: list[tuple[int, ...]] = []
-        self.changes_recorded = False  # in place, something that records for gradients
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        try:
-            return func(*args, **(kwargs or {}))
-        except Exception:
-            given = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
-            self.name, self.shapes = func.__name__, [tuple(tensor.shape) for tensor in given]
-            in_place = self.name in IN_PLACE or self.name.endswith("_") != self.name.endswith("__")
-            recorded = torch.is_grad_enabled() and any(one.requires_grad for one in given[:1])
-            self.changes_recorded = in_place and recorded
-            raise
-
-
-Remedy = Callable[[BaseException, FailedCall], str | None]  # the call is torch's last that failed
-
-
-@contextmanager
-def remedied(remedy: Remedy) -> Iterator[None]:
-    """Say of a function that stops inside what can be done about it, after the line itself."""
-    call = FailedCall()
-    try:
-        with call:
-            yield
-    except CheckFailed as said:
-        error = said.__context__
-        if error is None or said.line is None or isinstance(error, NotImplementedError):
-            raise
-        if not (words := remedy(error, call)):
-            raise
-        told = CheckFailed(f"Stopped in {said.line} | {words}")
-        told.line, told.cause = said.line, words
-        raise told from None
-
-
-def in_words(error: BaseException) -> str:
-    """Return an error as a sentence, its own words first."""
-    return f"{type(error).__name__}: {str(error).rstrip('.')}."
-
-
-def of_parameters(error: BaseException, call: FailedCall) -> str | None:
-    """Return what those who set parameters can do about an error."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    if isinstance(error, RuntimeError) and call.changes_recorded:
-        return "A parameter that records for gradients must be changed under torch.no_grad()."
-    if frame.f_code is nn.Module.__setattr__.__code__:
-        return "A plain tensor is not a layer or a parameter: fill one in place, weight.copy_(...)."
-    if isinstance(error, (AttributeError, TypeError)):
-        own = "A layer's parameter is, such as W_query.weight."
-        return f"{in_words(error)} A head or a layer is not a tensor. {own}"
-    return None

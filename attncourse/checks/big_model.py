@@ -1,8 +1,7 @@
-"""Checks of what stands between the class and a model that speaks: the class, a block, a cache."""
+"""Checks of what stands between the class and a language model: rotation, block, cache."""
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -12,22 +11,22 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from attncourse.checks.answers import (
-    FailedCall,
-    first_near,
-    in_words,
+    accept,
+    compare,
+    describe_entry,
     is_near,
-    noted,
-    remedied,
+    known_mistakes,
     require,
     require_shape,
 )
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.safe_run import CheckFailed, draw, reporting
+from attncourse.checks.safe_run import draw, reporting
 from attncourse.checks.verdict import Verdict
 from attncourse.variants.llama import (
-    NUM_HEADS,
+    HEAD_DIM,
     WIDTH,
     CachedAttention,
     LlamaAttention,
@@ -35,10 +34,41 @@ from attncourse.variants.llama import (
     attended,
 )
 from attnlib.functional import causal_mask
-from attnlib.rotary import rotary_cos_sin, rotate_half, rotate_interleaved
-from attnlib.validate import require_attention, require_broadcastable
+from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 
-B, HEADS, TOKENS, HEAD_DIM = 2, 3, 7, 10
+# No size that a learner can see (9 heads, 3 of keys, 64 wide): a wrong axis must not fit by chance
+B, TOKENS = 5, 7
+LARGE_NEAR = 1e-4  # sums of 576 products in float32 differ by more than a single one
+
+
+def _rotate(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    pairs: str = "neighbors",
+    signs: tuple[int, int] = (-1, 1),
+    again: bool = False,
+    joined: str = "neighbors",
+) -> Tensor:
+    """Turn pairs of numbers by their angles, or do what a mistake does.
+
+    Args:
+        x: (b, num_heads, num_tokens, head_dim).
+        cos: (num_tokens, head_dim / 2).
+        sin: as cos.
+        pairs: "neighbors", "half" (number i and i + head_dim / 2), or "none" turns nothing.
+        signs: of the two products with sin.
+        again: whether the second number is computed from the turned first one.
+        joined: how the turned numbers are put together, as pairs.
+    """
+    if pairs == "none":
+        return x
+    first, second = x.chunk(2, dim=-1) if pairs == "half" else (x[..., 0::2], x[..., 1::2])
+    turned = first * cos + signs[0] * second * sin
+    other = second * cos + signs[1] * (turned if again else first) * sin
+    if joined == "half":
+        return torch.cat((turned, other), dim=-1)
+    return torch.stack((turned, other), dim=-1).flatten(-2)
 
 
 @exercise_check(reference=rotate_interleaved)
@@ -52,55 +82,10 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     >>> check_rotate(lambda x, cos, sin: x)
     Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.
     """
-    x = draw(B, HEADS, TOKENS, WIDTH // NUM_HEADS)
-    cos, sin = rotary_cos_sin(torch.arange(TOKENS), WIDTH // NUM_HEADS)
-    given = x.clone()
-    mine = rotate(given, cos, sin)
-    right = rotate_interleaved(x, cos, sin)
-    require_shape(mine, tuple(x.shape))
-    require(torch.equal(given, x), "It changes x in place, which others may read: make a new one.")
-    if is_near(mine, right):
-        return noted("Right: every pair is turned, and keeps its length.")
-    first, second = x[..., 0::2], x[..., 1::2]
-    halves = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    usual = {
-        "Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.": x,
-        "It turns the other way: which of the two products with sin is taken away?": (
-            rotate_interleaved(x, cos, -sin)
-        ),
-        "It turns number i with number i + 32, as other files are stored. In this one the two "
-        "numbers of a pair are neighbors, 2i and 2i + 1.": rotate_half(x, cos, sin),
-        "The pairs are turned, but not put back in their places: first all first numbers, then "
-        "all second ones. They must take turns again.": halves,
-        "Both products are added in both lines: one of the two is a difference.": torch.stack(
-            (first * cos + second * sin, second * cos + first * sin), dim=-1
-        ).flatten(-2),
-        "The second number is computed from the first one when that has already turned.": (
-            _one_after_the_other(x, cos, sin)
-        ),
-    }
-    return first_near(mine, usual) or (
-        "The numbers are not those of the rule: number 2i becomes x[2i] cos - x[2i + 1] sin."
-    )
-
-
-def _one_after_the_other(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first = x[..., 0::2] * cos - x[..., 1::2] * sin
-    return torch.stack((first, x[..., 1::2] * cos + first * sin), dim=-1).flatten(-2)
-
-
-def _of_shapes(error: BaseException, _call: FailedCall) -> str | None:
-    """Return what can be done where attention refuses what it is given."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    if frame.f_code is require_broadcastable.__code__:
-        return (
-            f"{in_words(error)} The mask has a row for each new token and a column for each key: "
-            "of the mask of all tokens, the last rows."
-        )
-    if frame.f_code is require_attention.__code__:
-        own = "Every query head needs a key and a value: nine of each."
-        return f"{in_words(error)} {own}"
-    return None
+    cos, sin = rotary_cos_sin(torch.arange(TOKENS), HEAD_DIM)
+    inputs = [(draw(B, heads, TOKENS, HEAD_DIM), cos, sin) for heads in (2, 4)]
+    said = compare(rotate, inputs, _rotate, known_mistakes("rotate"))
+    return said or accept("Right: every pair is turned, and keeps its length.")
 
 
 class Learned:
@@ -114,6 +99,7 @@ class Learned:
         """The module, its parameters drawn in the order of their names."""
         made = self.cls().eval().requires_grad_(False)
         for i, (_, parameter) in enumerate(sorted(made.named_parameters())):
+            # 1.5: large enough for the weights of a row to differ by more than rounding
             parameter.copy_(1.5 * draw(*parameter.shape, seed=i) / WIDTH**0.5)
         return made
 
@@ -121,10 +107,8 @@ class Learned:
     def forward(self, x: Tensor, *cache: dict[str, Tensor]) -> Tensor:
         """Return what the learner's forward makes of x."""
         found = self.module(x.clone(), *cache)
-        if isinstance(found, tuple):
-            raise CheckFailed(
-                "forward returns a tuple: attention returns two, and the second goes."
-            )
+        said = "forward returns a tuple: return what out_proj gives, alone."
+        require(not isinstance(found, tuple), said)
         return cast(Tensor, found)
 
     @torch.no_grad()
@@ -147,61 +131,42 @@ def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
 
 
 def _checked(
-    cls: Callable[[], nn.Module], ours: type[nn.Module], ask: Callable[..., Verdict | str]
+    cls: Callable[[], nn.Module],
+    reference: type[nn.Module],
+    ask: Callable[..., Verdict | str],
 ) -> Verdict:
-    """Ask something of a learner's class and of its forward."""
+    """Check a learner's class by its forward."""
     learned = Learned(cls)
 
-    @exercise_check(reference=ours)
+    @exercise_check(reference=reference)
     def check(forward: Callable[..., Tensor]) -> Verdict | str:
-        with remedied(_of_shapes):
-            return ask(learned, forward)
+        return ask(learned, forward)
 
     return replace(check(learned.forward), answer=cls)
 
 
 def _llama_attention(learned: Learned, forward: Callable[[Tensor], Tensor]) -> Verdict | str:
-    x = draw(B, TOKENS, WIDTH)
-    mine, right = forward(x), learned.right(x)
-    require_shape(mine, tuple(x.shape))
-    if is_near(mine, right, 1e-4):
-        return noted("Right: positions turn queries and keys, and three query heads share a key.")
-    once, twice = "Queries and keys must both turn: ", "only the {} do here."
-    usual: dict[str, dict[str, Any]] = {
-        "Nothing turns: neither queries nor keys know their positions.": {"turns": ""},
-        once + twice.format("queries"): {"turns": "q"},
-        once + twice.format("keys"): {"turns": "k"},
-        "The values turn, too. Only what is compared must know positions: queries and keys.": {
-            "turns": "qkv"
-        },
-        "The angles have another base: for this model it is 100_000.0.": {"base": 10_000.0},
-        "The key heads take turns: query heads 0, 1, 2 get key heads 0, 1, 2. But the first three "
-        "share key head 0, as in `[0, 0, 0, 1, 1, 1]`.": {"in_turns": "kv"},
-        "The keys are shared as they should be, but the values take turns.": {"in_turns": "v"},
-        "The values are shared as they should be, but the keys take turns.": {"in_turns": "k"},
-        "Nothing hides the future: attention takes causal_mask(num_tokens) last.": {
-            "is_causal": False
-        },
-        "out_proj is missing at the end.": {"is_projected": False},
-    }
-    found = {said: learned.right(x, **options) for said, options in usual.items()}
-    if told := first_near(mine, found, 1e-4):
-        return told
-    alone = is_near(forward(x[:, :1]), right[:, :1], 1e-4)
-    return (
-        "Of a text of one token the output is right, of a longer one not: look at what turns, and "
-        "at the mask."
-        if alone
-        else "Even of one token, which cannot turn and sees itself alone, the output is not right: "
-        "look at the values, how they are shared and merged, and at out_proj."
-    )
+    inputs = [(draw(B, length, WIDTH, seed=length),) for length in (TOKENS, TOKENS - 1)]
+
+    def compute(x: Tensor, **ways: Any) -> Tensor:
+        return learned.right(x, **ways)
+
+    def describe(mine: Tensor, right: Tensor, x: Tensor) -> str:
+        one = x[:, :1]
+        also = "right" if is_near(forward(one), learned.right(one), LARGE_NEAR) else "wrong, too"
+        seen = f"For a single token, which is neither turned nor masked, the output is {also}."
+        return f"{describe_entry(mine, right)} {seen}"
+
+    said = compare(forward, inputs, compute, known_mistakes("llama"), LARGE_NEAR, describe)
+    right = "Right: positions turn queries and keys, and three query heads share a key."
+    return said or accept(right)
 
 
 def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
     """Check a class like that of check_llama_attention whose forward also takes a cache, a dict.
 
-    A text is given in portions of 4, 1 and 2 tokens, and compared with the whole; then once more,
-    with another empty cache.
+    A sequence is given in portions of 4, 2 and 1 tokens, and compared with the whole; then another
+    one, with another empty cache.
 
     >>> check_cached_attention(CachedAttention)
     Right: the past is kept, and nothing forgotten.
@@ -210,89 +175,97 @@ def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
 
 
 def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdict | str:
-    x = draw(B, TOKENS, WIDTH)
     projected: list[int] = []  # tokens of each x that W_key is given
     with reporting():  # the class is made here
         learned.module.get_submodule("W_key").register_forward_pre_hook(
             lambda _, given: projected.append(given[0].numel() // (B * WIDTH))
         )
-    for again in (False, True):  # two caches, one after the other
+    for seed in (1, 2):  # two sequences, each with a cache of its own
+        x = draw(B, TOKENS, WIDTH, seed=seed)
         cache: dict[str, Tensor] = {}
-        theirs: dict[str, Tensor] = {}
-        backwards: dict[str, Tensor] = {}
-        for old, new in ((0, 4), (4, 5), (5, 7)):
-            portion, before = x[:, old:new], dict(theirs)
+        right_cache: dict[str, Tensor] = {}
+        for old, new in ((0, 4), (4, 6), (6, 7)):
+            portion, before = x[:, old:new], dict(right_cache)
             projected.clear()
             mine, tokens = forward(portion, cache), max(projected, default=0)
-            right = learned.right(portion, theirs)
-            newest_first = learned.right(portion, backwards, is_last=False)
+            right = learned.right(portion, right_cache)
             require_shape(mine, tuple(portion.shape), ": one row for each new token")
-            if not is_near(mine, right, 1e-4):
-                if old and is_near(mine, newest_first, 1e-4):
-                    return "The new tokens come last: behind those in the cache."
-                return _of_a_portion(learned, portion, mine, before, again)
+            if not is_near(mine, right, LARGE_NEAR):
+                if seed == 2 and not old:
+                    return (
+                        "With a second, empty cache the first tokens get another output than with "
+                        "the first cache. Keep keys and values in the cache that is given, alone."
+                    )
+                return _of_a_portion(learned, portion, mine, right, before)
             if tokens > new - old:
                 return (
                     f"The output is right, but W_key is given {tokens} tokens where {new - old} "
                     "came: the past is computed again. Keep keys and values, not x."
                 )
-    kept, enough = (_numbers(each) // (B * TOKENS) for each in (cache, theirs))
-    if 2 * kept >= 3 * enough:  # x alone is so much
+    kept, enough = (
+        sum(leaf.numel() for leaf in tree_leaves(each) if isinstance(leaf, Tensor)) // (B * TOKENS)
+        for each in (cache, right_cache)
+    )
+    if 2 * kept >= 3 * enough:  # half as much again is already a copy of x
         return (
             f"The output is right, but cache keeps {kept} numbers for each token, and {enough} are "
             "enough: keep three heads of keys and of values, and share them afterwards."
         )
-    return noted("Right: the past is kept, and nothing forgotten.")
-
-
-def _numbers(kept: object) -> int:
-    """Count the numbers of the tensors that a cache holds, in lists, too."""
-    if isinstance(kept, dict):
-        kept = list(kept.values())
-    if isinstance(kept, list | tuple):
-        return sum(map(_numbers, kept))
-    return kept.numel() if isinstance(kept, Tensor) else 0
+    return accept("Right: the past is kept, and nothing forgotten.")
 
 
 def _of_a_portion(
-    learned: Learned, portion: Tensor, mine: Tensor, before: dict[str, Tensor], again: bool
+    learned: Learned, portion: Tensor, mine: Tensor, right: Tensor, before: dict[str, Tensor]
 ) -> str:
     """Say what is wrong with what a cached class makes of some new tokens."""
-    if not before:
-        if again:
-            return (
-                "A second, empty cache still finds the tokens of the first: keep them in cache "
-                "alone, which is given."
-            )
-        return "With an empty cache the output is not that of the class without one."
 
-    def made_of(cache: dict[str, Tensor], **ways: Any) -> Tensor:
-        return learned.right(portion, dict(cache), **ways)
+    def compute(is_read: bool = True, kept: str = "kv", **ways: Any) -> Tensor:
+        cache = {name: before[name_of] for name, name_of in zip("kv", kept, strict=True)}
+        return learned.right(portion, cache if is_read else {}, **ways)
 
-    past = before["k"].shape[2]
-    keys_twice = {"k": before["k"], "v": before["k"]}
-    usual = {
-        f"The new tokens turn as if they were the first ones. After {past} others they have "
-        f"positions from {past} on.": made_of(before, first=0),
-        "The new tokens see each other alone: nothing is kept in cache, or it is not read.": (
-            made_of({})  # turned or not: scores depend on distances
-        ),
-        "Where the values of earlier tokens belong are their keys.": made_of(keys_twice),
-        "Of two new tokens the first sees the second: of the mask of all tokens, theirs are the "
-        "last rows.": made_of(before, is_causal=False),
-    }
-    if told := first_near(mine, usual, 1e-4):
-        return told
-    return (
-        f"After {past} tokens the next one's output is not the one that the whole text gives. Does "
-        "cache hold keys and values of all tokens so far, and is the position right?"
-    )
+    num_old, num_new = before["k"].shape[2] if before else 0, portion.shape[1]
+    where = f"With {num_old} tokens in the cache: " if before else "With an empty cache: "
+    # With a single new token, wrong positions and a missing rotation give the same output
+    tables = ("llama", "cache") if before else ("llama",)
+    mistakes = {said: how for table in tables for said, how in known_mistakes(table).items()}
+    for said, ways in mistakes.items() if num_new > 1 else ():
+        made = compute(**ways) if before else learned.right(portion, **ways)
+        if is_near(mine, made, LARGE_NEAR):
+            return where + said
+    return f"{where}of the output for {num_new} new tokens: {describe_entry(mine, right)}"
 
 
-def _block(x: Tensor, layer: Any) -> Tensor:
-    x = x + layer.attention(layer.norm_1(x))
-    gate, up = layer.widen(layer.norm_2(x)).chunk(2, dim=-1)
-    return x + layer.narrow(F.silu(gate) * up)  # type: ignore[no-any-return]
+def _block(
+    x: Tensor,
+    layer: Any,
+    adds: tuple[int, int] = (1, 1),
+    norms: tuple[str, str] = ("norm_1", "norm_2"),
+    act: str = "swiglu",
+    is_parallel: bool = False,
+) -> Tensor:
+    """Compute a block, or what a mistake makes of it.
+
+    Args:
+        x: the residual stream, (b, num_tokens, width).
+        layer: has attention, norm_1, norm_2, widen and narrow.
+        adds: whether x is added to what attention writes, and to what the MLP writes.
+        norms: what attention and the MLP read through.
+        act: what is made of gate and up; "none" leaves out the MLP.
+        is_parallel: whether the MLP reads x as it was before attention wrote.
+    """
+    first, second = (getattr(layer, name, lambda read: read) for name in norms)
+    a = adds[0] * x + layer.attention(first(x))
+    gate, up = layer.widen(second(x if is_parallel else a)).chunk(2, dim=-1)
+    made = {
+        "swiglu": F.silu(gate) * up,
+        "exchanged": gate * F.silu(up),
+        "product": gate * up,
+        "outside": F.silu(gate * up),
+        "sum": F.silu(gate) + up,
+        "gelu": F.gelu(gate) * up,
+        "none": 0 * up,
+    }[act]
+    return adds[1] * a + layer.narrow(made)  # type: ignore[no-any-return]
 
 
 @exercise_check(reference=_block)
@@ -306,66 +279,27 @@ def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
     >>> check_block(lambda x, layer: x + layer.attention(layer.norm_1(x)))
     Attention is added, and the MLP is missing.
     """
-    x, hidden = draw(B, TOKENS, HEAD_DIM), 14
-    mean = 1 - causal_mask(TOKENS).float()
-    mean /= mean.sum(dim=-1, keepdim=True)
-    first, second = (draw(HEAD_DIM, seed=seed).abs() + 0.5 for seed in (1, 2))
-    out, wide, thin = draw(10, 10, seed=3), draw(10, 28, seed=4), draw(hidden, 10, seed=5)
-    layer = SimpleNamespace(
-        attention=lambda read: mean @ read @ out,
-        norm_1=lambda read: F.rms_norm(read, (HEAD_DIM,), first, 1e-5),
-        norm_2=lambda read: F.rms_norm(read, (HEAD_DIM,), second, 1e-5),
+    inputs = [(draw(B, TOKENS, 10, seed=seed), _layer(seed)) for seed in (1, 2)]
+
+    def describe(mine: Tensor, right: Tensor, *_given: Any) -> str:
+        rule = "The rule is a = x + attention(norm_1(x)), then a + MLP(norm_2(a))."
+        return f"{describe_entry(mine, right)} {rule}"
+
+    said = compare(block, inputs, _block, known_mistakes("block"), LARGE_NEAR, describe)
+    return said or accept("Right: two readers of the residual stream, and both add to it.")
+
+
+def _layer(seed: int, width: int = 10, mlp_width: int = 14) -> SimpleNamespace:
+    """Return the parts of a block; its attention is an average over the past."""
+    attn_weights = 1 - causal_mask(TOKENS).float()
+    attn_weights /= attn_weights.sum(dim=-1, keepdim=True)
+    scales = draw(2, width, seed=seed).abs() + 0.5
+    out, wide = draw(width, width, seed=seed), draw(width, 2 * mlp_width, seed=seed + 1)
+    thin = draw(mlp_width, width, seed=seed + 2)
+    return SimpleNamespace(
+        attention=lambda read: attn_weights @ read @ out,
+        norm_1=lambda read: F.rms_norm(read, (width,), scales[0], 1e-5),
+        norm_2=lambda read: F.rms_norm(read, (width,), scales[1], 1e-5),
         widen=lambda read: read @ wide,
-        narrow=lambda opened: opened @ thin,
+        narrow=lambda made: made @ thin,
     )
-    given = x.clone()
-    mine = block(given, layer)
-    require_shape(mine, tuple(x.shape))
-    require(torch.equal(given, x), "It changes x in place, which others may read: x = x + ...")
-    if is_near(mine, _block(x, layer), 1e-4):
-        return noted("Right: two readers of the stream, and both add to it.")
-    return first_near(mine, _usual_blocks(x, layer), 1e-4) or (
-        "The numbers are not those of the two lines: a = x + attention(norm_1(x)), then a + MLP("
-        "norm_2(a))."
-    )
-
-
-def _usual_blocks(x: Tensor, layer: Any) -> dict[str, Tensor]:
-    """Return what usual mistakes make of x."""
-
-    def mlp(read: Tensor, opened: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
-        gate, up = layer.widen(read).chunk(2, dim=-1)
-        return layer.narrow(opened(gate, up) if opened else F.silu(gate) * up)  # type: ignore[no-any-return]
-
-    write = layer.attention(layer.norm_1(x))
-    a = x + write
-    read = layer.norm_2(a)
-    return {
-        "Attention is added, and the MLP is missing.": a,
-        "What attention wrote is not added to x: without the sum the stream is lost.": (
-            write + mlp(layer.norm_2(write))
-        ),
-        "What the MLP wrote is not added: without the sum the stream is lost.": mlp(read),
-        "Neither of the two adds to x: without the sums the stream is lost.": (
-            mlp(layer.norm_2(write))
-        ),
-        "The MLP reads the stream as it was before attention wrote.": a + mlp(layer.norm_2(x)),
-        "The MLP is added to the x from before attention, so that what attention wrote is lost.": (
-            x + mlp(read)
-        ),
-        "The wrong half is the gate: silu goes round the first half.": (
-            a + mlp(read, lambda gate, up: gate * F.silu(up))
-        ),
-        "Both halves are multiplied as they are: silu round the first one is missing.": (
-            a + mlp(read, lambda gate, up: gate * up)
-        ),
-        "The halves are added: the gate must multiply.": (
-            a + mlp(read, lambda gate, up: F.silu(gate) + up)
-        ),
-        "That is another function than silu at the gate.": (
-            a + mlp(read, lambda gate, up: F.gelu(gate) * up)
-        ),
-        "Attention reads x without norm_1.": (b := x + layer.attention(x)) + mlp(layer.norm_2(b)),
-        "The MLP reads the stream without norm_2.": a + mlp(a),
-        "The two norms are not one: before the MLP it is norm_2.": a + mlp(layer.norm_1(a)),
-    }

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from attncourse.checks.answers import is_near, noted, require
+from attncourse.checks.answers import accept, is_near, require
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey
-from attncourse.variants.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
+from attncourse.variants.mistakes import BY_NAME, OnePageAttention, make
 from attnlib.functional import merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
@@ -91,9 +91,10 @@ def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
     return {name: "passes" if check(module, x) else "CAUGHT" for name, check in CHECKS.items()}
 
 
-# Probes: inputs and parameters at which some part of a class cannot matter
+# Test inputs: inputs and parameters at which some part of a class cannot matter
 
 
+@torch.no_grad()
 def _huge_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
     module.W_key.weight.mul_(1e6)
     outputs: Tensor = module(x)
@@ -142,43 +143,54 @@ def _look(cls: type[MultiHeadAttention], probe: str) -> Tensor:
     return PROBES[probe](make(cls, 1 if probe == "one head" else 2), _x())
 
 
-# What is said of a learner's check
+# Checks of a learner's own checks
 
 NO_NUMBER = ("mask with the diagonal", "mask inverted")  # NaN, whatever is asked
-LEAKS = {
-    "mask one too late": "in which every token sees the next one",
-    "mask thrown away": "that throws its mask away",
-    "mask of the past": "that hides the past and shows the future",
-    "softmax over queries": (
-        "whose softmax runs over the queries: later queries move earlier outputs"
-    ),
-    "merge without transpose": "that joins its heads in the wrong order",
-    "split without transpose": "that cuts its heads out of several tokens",
-}
+LEAKS = (
+    *("mask one too late", "mask thrown away", "mask of the past", "softmax over queries"),
+    *("merge without transpose", "split without transpose"),
+)
 CAUSAL = (
     *("no scale", "scale by d_out", "keys and values swapped", "no output projection"),
     "both without transpose",
 )
-
-
-class _BehindNorm(BY_NAME["mask one too late"].cls):  # type: ignore[misc]
-    """Leak behind a LayerNorm, which hides what moves all numbers of a token alike."""
-
-    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        found: Tensor | tuple[Tensor, Tensor]
-        found = super().forward(F.layer_norm(x, x.shape[-1:]), return_weights)
-        return found
+WRONG_CLASSES = {name: BY_NAME[name].cls for name in (*LEAKS, *CAUSAL, *NO_NUMBER)}
 
 
 def _x() -> Tensor:
-    """Return the six tokens as a batch of one text."""
+    """Return the six tokens as a batch of one sequence."""
     return journey().inputs[None]
 
 
-def _never_hidden(token: int) -> Mistake:
-    """Return the mistake of a mask that shows one token to all: one key is never hidden."""
-    shown = f"{MASK} & (torch.arange(num_tokens) != {token})"
-    return Mistake(f"token {token} shown", MASK, shown)
+def _wrong_at(change: Callable[[Tensor, Tensor], Tensor]) -> MultiHeadAttention:
+    """Return a module whose outputs are what change makes of x and the right ones."""
+
+    class WrongAt(OnePageAttention):
+        def forward(self, x: Tensor, return_weights: bool = False) -> Any:
+            outputs, attn_weights = super().forward(x, return_weights=True)
+            made = change(x, outputs)
+            return (made, attn_weights) if return_weights else made
+
+    return make(WrongAt)
+
+
+def _leak(query: int, key: int, normalized: bool = False) -> MultiHeadAttention:
+    """Return a module of which one output depends on one token.
+
+    The numbers of the output keep their mean. Behind a LayerNorm nothing is seen of a change that
+    moves all numbers of a token alike.
+    """
+
+    def change(x: Tensor, outputs: Tensor) -> Tensor:
+        if x.shape[1] <= key:
+            return outputs
+        read = F.layer_norm(x, x.shape[-1:]) if normalized else x
+        outputs = outputs.clone()
+        outputs[:, query, 0] += read[:, key, 0]
+        outputs[:, query, 1] -= read[:, key, 0]
+        return outputs
+
+    return _wrong_at(change)
 
 
 @exercise_check(reference=is_causal)
@@ -186,128 +198,86 @@ def check_is_causal(written: Check) -> Verdict | str:
     """Check a learner's check of causality.
 
     >>> print(check_is_causal(lambda module, x: True))
-    It lets a class through in which every token sees the next one.
+    It accepts a class in which output 0 depends on token 1, which is in its future.
     """
     x = _x()
     right = written(make(OnePageAttention), x)
     require(x.equal(_x()), "It changes the x that it was given. Change a clone.")
-    said = "It rejects the right class. When token t changes, outputs t and later may move"
-    require(right, f"{said}: which rows must not?")
-    later = range(1, x.shape[1])
-    missed = [t for t in later if written(make(_never_hidden(t).cls), x)]
-    require(
-        missed != [*later[1:]],
-        "Only token 1 is ever changed, and a class goes through in which token 2 is seen too "
-        "early. Does a return inside the loop end it in its first round?",
-    )
-    if 0 < len(missed) < len(later):
-        early = f"in which token {missed[0]} is seen too early"
-        return f"It lets a class through {early}. Does every token change?"
-    for name, told in LEAKS.items():
-        through = written(make(BY_NAME[name].cls), x)
-        require(not through, f"It lets a class through {told}.")
-    require(
-        not written(make(_BehindNorm), x),
-        "It lets a class through that leaks behind a LayerNorm, which hides what moves all "
-        "numbers of a token alike. Change one of them.",
-    )
+    said = "It rejects the right class. When token t changes, outputs t and later may change too."
+    require(right, said)
+    pairs = [(i, j) for j in range(1, x.shape[1]) for i in range(j)]
+    for query, key in pairs:
+        said = f"It accepts a class in which output {query} depends on token {key}"
+        require(not written(_leak(query, key), x), f"{said}, which is in its future.")
+    query, key = pairs[-1]
+    said = f"It accepts a class in which output {query} depends on token {key} behind a LayerNorm."
+    more = "LayerNorm does not notice if all numbers of a token grow alike: change one of them."
+    require(not written(_leak(query, key, normalized=True), x), f"{said} {more}")
+    for name in (*LEAKS, "mask with the diagonal"):
+        nan = ", whose outputs are NaN: a comparison with NaN is never true" * (name not in LEAKS)
+        require(not written(make(WRONG_CLASSES[name]), x), f"It accepts the mistake '{name}'{nan}.")
     for name in CAUSAL:
-        through = written(make(BY_NAME[name].cls), x)
-        require(through, f"It rejects the mistake '{name}', which is causal, though wrong.")
-    said = "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose."
-    require(not written(make(BY_NAME["mask with the diagonal"].cls), x), said)
-    count = len(LEAKS) + 1 + len(later)
-    return noted(f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass.")
+        said = f"It rejects the mistake '{name}', which is causal, though wrong."
+        require(written(make(WRONG_CLASSES[name]), x), said)
+    count = len(LEAKS) + len(pairs) + 1
+    return accept(f"Right: it finds {count} classes that leak, and accepts {len(CAUSAL)} others.")
 
 
 @exercise_check(reference=_huge_scores)
 def check_any_scale(written: Look) -> Verdict:
-    """Check a probe at which the scale cannot matter, but mask, split and merge can.
+    """Check a test input at which the scale cannot matter, but mask, split and merge can.
 
     >>> print(check_any_scale(lambda module, x: module(x[:, :1])))
-    It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
+    It does not notice the mistake 'mask one too late': the result is that of the right class.
     """
-    hidden = ("no scale", "scale by d_out")
-    seen = ("mask one too late", "both without transpose", "merge without transpose")
-    module = make(OnePageAttention)
-    _looked(written, module)
-    for name in ("W_value", "out_proj"):
-        same = f"With {name} at 0 all tokens get the same output, whatever else is wrong"
-        said = f"{same}. Which parameters make nothing but scores?"
-        require(module.state_dict()[f"{name}.weight"].any(), said)
-    for name in hidden:
-        reason = "the scores still decide how evenly weights are shared"
-        said = f"It also notices the mistake '{name}': {reason}."
-        require(not _told_apart(written, name), said)
-    for name in seen:
-        question = "are all six tokens there, as they were?"
-        said = f"It does not notice the mistake '{name}': {question}"
-        require(_told_apart(written, name), said)
-    names, others = (", ".join(f"'{name}'" for name in some) for some in (seen, hidden))
-    return noted(f"Right: it notices {names}, and is blind to {others}.")
+    unnoticed = ("no scale", "scale by d_out")
+    noticed = ("mask one too late", "both without transpose", "merge without transpose")
+    right = _looked(written, make(OnePageAttention))
+    for name in unnoticed:
+        said = f"It also notices the mistake '{name}': the result is not that of the right class."
+        require(is_near(_looked(written, make(WRONG_CLASSES[name])), right), said)
+    for name in noticed:
+        said = f"It does not notice the mistake '{name}': the result is that of the right class."
+        require(not is_near(_looked(written, make(WRONG_CLASSES[name])), right), said)
+    names, others = (", ".join(f"'{name}'" for name in some) for some in (noticed, unnoticed))
+    return accept(f"Right: it notices {names}, and does not notice {others}.")
 
 
-def _told_apart(written: Look, name: str) -> bool:
-    right, wrong = (_looked(written, make(cls)) for cls in (OnePageAttention, BY_NAME[name].cls))
-    return not is_near(wrong, right)
-
-
-@torch.no_grad()
 def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
-    """Return what a look sees, if it asks the module itself."""
-    asked: list[int] = []
-
-    def note(_layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-        asked.append(given[0].ndim)
-        require(
-            given[0].ndim == 3,
-            f"The module was given {given[0].ndim} dimensions, not (b, num_tokens, d_in). "
-            "x[:, :1] keeps the dimension of tokens, x[:, 0] drops it.",
-        )
-
-    with module.register_forward_pre_hook(note):
+    """Return what a learner's function returns, if it calls the module itself."""
+    calls: list[int] = []
+    with module.register_forward_pre_hook(lambda _layer, given: calls.append(given[0].ndim)):
         found = written(module, _x())
-    require(asked, "It never calls the module itself. Call module(...), so its lines run.")
+    require(calls, "It never calls the module itself. Call module(...), so that its lines run.")
+    said = f"The module was given {calls[0]} dimensions, and it needs (b, num_tokens, d_in)."
+    require(set(calls) == {3}, said)
     said = "Return the outputs alone, one tensor: what module(...) returns by itself."
     require(isinstance(found, Tensor), said)
-    return found
+    return found.detach()
 
 
 @exercise_check(reference=same_on_prefixes)
 def check_prefixes(written: Check) -> Verdict | str:
-    """Check a learner's fifth check: the first t tokens alone give the first t rows.
+    """Check a learner's check that the first t tokens alone give the first t rows.
 
     >>> print(check_prefixes(lambda module, x: True))
-    It misses all 9 classes that it must reject, for example 'split without transpose'.
+    It accepts the mistake 'mask one too late', and must reject it.
     """
-    said = "It rejects the right class. Which rows belong to the first t tokens? And is there room"
-    require(written(make(OnePageAttention), _x()), f"{said} for rounding, as allclose leaves it?")
-    tried = [mistake.name for mistake in MISTAKES if mistake.name != "view without contiguous"]
-    leaks = [name for name in tried if name in {"both without transpose", *LEAKS, *NO_NUMBER}]
-    passed = [name for name in tried if written(make(BY_NAME[name].cls), _x())]
-    if missed := [name for name in leaks if name in passed]:
-        count = "all" if missed == leaks else f"{len(missed)} of"
-        classes = f"{count} {len(leaks)} classes that it must reject"
-        return f"It misses {classes}, for example '{missed[0]}'."
-    for t in range(1, _x().shape[1]):
-        said = f"It lets a class through that goes wrong only for t = {t}. Is every t asked, and"
-        through = written(make(_wrong_on_prefix(t)), _x())
-        require(not through, f"{said} must each of them be the same?")
-    for name in tried:
-        through = name in leaks or name in passed
-        require(through, f"It rejects the mistake '{name}', which is the same on every prefix.")
-    return noted(
-        f"Right: it rejects {len(leaks)} of the mistakes and {_x().shape[1] - 1} classes that go "
-        f"wrong for one t each, and lets {len(passed)} others through."
+    said = "It rejects the right class. Compare the rows of the first t tokens, with allclose."
+    require(written(make(OnePageAttention), _x()), said)
+    leaks = (*LEAKS, "both without transpose", *NO_NUMBER)
+    for name in leaks:
+        said = f"It accepts the mistake '{name}', and must reject it."
+        require(not written(make(WRONG_CLASSES[name]), _x()), said)
+    lengths = range(1, _x().shape[1])
+    for t in lengths:
+        module = _wrong_at(lambda x, outputs, t=t: outputs + float(x.shape[1] == t))  # type: ignore[misc]
+        said = f"It accepts a class that is wrong for the first t = {t} tokens alone."
+        require(not written(module, _x()), said)
+    for name in CAUSAL[:-1]:
+        said = f"It rejects the mistake '{name}', which is the same on every prefix."
+        require(written(make(WRONG_CLASSES[name]), _x()), said)
+    return accept(
+        f"Right: it rejects {len(leaks)} of the mistakes and {len(lengths)} classes that are wrong "
+        f"for one t each, and accepts {len(CAUSAL) - 1} others."
     )
-
-
-def _wrong_on_prefix(t: int) -> type[MultiHeadAttention]:
-    """Return a class whose outputs are wrong for texts of t tokens, and right for all others."""
-
-    class WrongOnPrefix(OnePageAttention):
-        def forward(self, x: Tensor, return_weights: bool = False) -> Any:
-            made: Any = super().forward(x, return_weights)
-            return made + 1.0 if x.shape[1] == t else made
-
-    return WrongOnPrefix

@@ -10,7 +10,7 @@ from typing import ParamSpec
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import noted, require
+from attncourse.checks.answers import accept, require
 from attncourse.checks.module_factory import Given, as_module
 from attncourse.checks.safe_run import (
     CheckFailed,
@@ -123,7 +123,7 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
         said = "Causal: no output moved by a single bit when later tokens changed"
         return Verdict(True, f"{said} ({cuts}).")
     bound = at_most(largest, floor=rounding / 10)
-    return noted(
+    return accept(
         f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding error "
         f"({cuts}).",
         "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden before "

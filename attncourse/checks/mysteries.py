@@ -73,7 +73,7 @@ def left(cls: type[MultiHeadAttention]) -> list[str]:
 
 @value_check(reference=lambda cls: next(iter(left(cls)), None))
 def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
-    """Say of a part whether the probes leave it, or which of them strikes it out.
+    """Say of a part whether it is the only one left, or which test input excludes it.
 
     Args:
         part: a name of the grid, or half of one; None where nothing is blamed yet.
@@ -83,12 +83,11 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     Not the split: at 'one head' its faults never show, and this class is wrong there.
     """
     said = str(part).strip().lower().removeprefix("the ")
-    meant = [name for name in POOL if said in (name, *name.split(" and "))]
-    if not meant:
-        return Verdict(False, f"{part!r} is no part. There are: {', '.join(POOL)}.")
-    (part,) = meant
+    part = next((name for name in POOL if said in (name, *name.split(" and "))), "")
+    if not part:
+        return Verdict(False, f"{said!r} is no part. There are: {', '.join(POOL)}.")
     if (probe := strikes(cls).get(part)) is None:
-        return Verdict(True, f"Right, the {part}: no probe leaves anything else.")
+        return Verdict(True, f"Right, the {part}: the table leaves this part, and no other.")
     if (here := answer(cls, probe)) == NAN:
         return Verdict(False, f"Not the {part}: at '{probe}' its faults never give NaN, as here.")
     said = f"at '{probe}' its faults {grid()[part][probe]}, and this class is {here} there."
@@ -103,7 +102,7 @@ def check_found(found: Mapping[int, str | None]) -> Verdict:
         found: by the number of the mystery a part, or None where nothing is blamed yet.
 
     >>> check_found({2: "queries and keys", 3: None})
-    mystery_2: Right, the queries and keys: no probe leaves anything else.
+    mystery_2: Right, the queries and keys: the table leaves this part, and no other.
     mystery_3: not attempted yet
     """
     if all(part is None for part in found.values()):

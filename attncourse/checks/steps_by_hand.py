@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from attncourse.checks.answers import first_near, is_near, noted
+from attncourse.checks.answers import accept, is_near
 from attncourse.checks.exercises import value_check
 from attncourse.checks.verdict import Verdict
 
@@ -38,37 +38,54 @@ def check_scores_row(
     """
     scores = queries @ keys.mT
     right = scores[head, token]
-    root = queries.shape[-1] ** 0.5
-    if (numbers := _numbers(mine, len(right))) is None:
-        return f"It must be {len(right)} numbers, one for each key."
     usual = {
-        "Divided already: that is the next step. Here we want the plain products.": right / root,
-        f"That is column {token}: the key of token {token} with each query.": scores[
-            head, :, token
-        ],
-        "That adds up both heads. A head uses its own columns alone.": scores[:, token].sum(dim=0),
-        "The mask comes later: here every key has a score.": _cut(right, token),
-        "The signs are turned round: minus times minus is plus.": -right,
+        "These are the scores divided by the root of head_dim, which is the next step.": (
+            right / queries.shape[-1] ** 0.5
+        ),
+        f"These are the numbers of column {token}: the key of token {token} with each query.": (
+            scores[head, :, token]
+        ),
+        "These are the sums over both heads. A head uses its own columns alone.": (
+            scores[:, token].sum(dim=0)
+        ),
+        "The future is 0 here. The mask comes later: now every key has a score.": (
+            _without_future(right, token)
+        ),
+        "All signs are turned round: minus times minus is plus.": -right,
     }
-    usual |= {
-        f"That is the row of head {other}, not of head {head}.": scores[other, token]
-        for other in range(len(scores))
-    }
-    usual |= {
-        f"That is the row of token {other}, not of token {token}.": scores[head, other]
-        for other in range(len(right))
-    }
-    if is_near(numbers, right, NEAR):
-        return noted(f"Right: each key of head {head}, multiplied by the query of token {token}.")
+    for h, of_head in enumerate(scores):
+        for t, row in enumerate(of_head):
+            usual |= {f"These are the numbers of head {h}, token {t}.": row}
+    if (wrong := _usual_row(mine, len(right), {"": right, **usual})) is not None:
+        if wrong:
+            return wrong
+        return accept(f"Right: each key of head {head}, multiplied by the query of token {token}.")
+    numbers = torch.tensor(mine)
     key = int((numbers - right).abs().argmax())
     again = f"multiply the query of token {token} with it once more, entry by entry"
-    return (
-        first_near(numbers, usual, NEAR) or f"You have {numbers[key]:.2f} for key {key}: {again}."
-    )
+    return f"You have {numbers[key]:.2f} for key {key}, which is not right: {again}."
+
+
+def _usual_row(mine: Sequence[float], count: int, usual: Mapping[str, Tensor]) -> str | None:
+    """Return the sentence of the row that a learner's numbers are, None if they are none of them.
+
+    Two decimals of each number fit no other row of these examples.
+    """
+    try:
+        numbers = torch.as_tensor(mine, dtype=torch.float32).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        numbers = torch.zeros(0)
+    if len(numbers) != count:
+        return f"It must be {count} numbers, one for each key."
+    return next((said for said, row in usual.items() if is_near(numbers, row, NEAR)), None)
+
+
+def _without_future(row: Tensor, token: int, filler: float = 0.0) -> Tensor:
+    return row.masked_fill(torch.arange(len(row)) > token, filler)
 
 
 def _weights_row(scores: Tensor, token: int, width: int) -> list[float]:
-    hidden = scores.masked_fill(torch.arange(len(scores)) > token, -torch.inf)
+    hidden = _without_future(scores, token, -torch.inf)
     row: list[float] = torch.softmax(hidden / width**0.5, dim=-1).tolist()
     return row
 
@@ -88,34 +105,37 @@ def check_weights_row(
     >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
     Key 1 is in the future of token 0: its attention weight must be 0.
     """
-    if (numbers := _numbers(mine, len(scores))) is None:
-        return f"It must be {len(scores)} numbers, one for each key."
-    hidden = scores.masked_fill(torch.arange(len(scores)) > token, -torch.inf)
+    hidden = _without_future(scores, token, -torch.inf)
+    divided, seen = hidden / width**0.5, _without_future(scores, token)
     right = torch.tensor(_weights_row(scores, token, width))
-    if is_near(numbers, right, NEAR):
-        return noted(f"Right: {token + 1} keys share the attention of token {token}.")
-    seen, divided = _cut(scores, token), _cut(scores / width**0.5, token)
     usual = {
-        f"Softmax of the plain scores: divide by the root of {width} first.": hidden.softmax(-1),
-        f"Divided by {width}: it is the root of {width}.": (hidden / width).softmax(-1),
-        "Those are the exponentials. Divide each by their sum.": (hidden / width**0.5).exp(),
-        "Shares of the scores themselves: take e to the power of each first.": seen / seen.sum(),
-        f"Divided by the root of {2 * width}: a head is {width} wide, not both together.": (
-            (hidden / (2 * width) ** 0.5).softmax(-1)
+        "": right,
+        f"This is softmax of the plain scores: divide them by the root of {width} first.": (
+            hidden.softmax(-1)
         ),
-        "Those are the divided scores. Softmax comes next.": divided,
-        "Those are the divided scores, the future hidden. Softmax comes next.": hidden / width**0.5,
+        f"The scores are divided by {width}: it must be the root of {width}.": (
+            (hidden / width).softmax(-1)
+        ),
+        f"The scores are divided by the root of {2 * width}: a head is {width} wide, not both "
+        "together.": (hidden / (2 * width) ** 0.5).softmax(-1),
+        "These are the exponentials. Divide each by their sum.": divided.exp(),
+        "These are shares of the scores: take e to the power of each score first.": (
+            seen / seen.sum()
+        ),
+        "These are the divided scores. Softmax comes next.": seen / width**0.5,
+        "These are the divided scores, the future masked. Softmax comes next.": divided,
     }
-    if (sentence := first_near(numbers, usual, NEAR)) is not None:
-        return sentence
+    if (wrong := _usual_row(mine, len(scores), usual)) is not None:
+        return wrong or accept(f"Right: {token + 1} keys share the attention of token {token}.")
+    numbers = torch.as_tensor(mine, dtype=torch.float32)
     future = numbers[token + 1 :].abs() > NEAR
     if future.any():
         key = token + 1 + int(future.int().argmax())
         return f"Key {key} is in the future of token {token}: its attention weight must be 0."
     if abs(float(numbers.sum()) - 1) > 2 * NEAR:
-        return f"The row sums to {numbers.sum():.2f}, not to 1."
-    if torch.allclose(numbers.sort().values, right.sort().values, rtol=0, atol=NEAR):
-        return "Right numbers at wrong places: the larger score has the larger attention weight."
+        return f"The row sums to {numbers.sum():.2f}, and it must sum to 1."
+    if is_near(numbers.sort().values, right.sort().values, NEAR):
+        return "The numbers are right, their places are not: a larger score has a larger weight."
     return "The row sums to 1, but its numbers are not right: compute the powers of e again."
 
 
@@ -142,17 +162,4 @@ def check_broken_steps(mine: Collection[int] | int) -> Verdict | str:
         return FOLLOWS.get(step, f"Step {step} is not asked for here: only steps 7 to 11 are.")
     if set(given) != BREAKS:
         return f"So far {', '.join(map(str, sorted(given)))}: right. Those are not all."
-    return noted("Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do.")
-
-
-def _numbers(mine: Sequence[float], count: int) -> Tensor | None:
-    """Return a learner's numbers as a tensor, None if they are not as many numbers."""
-    try:
-        numbers = torch.as_tensor(mine, dtype=torch.float32)
-    except (TypeError, ValueError, RuntimeError):
-        return None
-    return numbers.flatten() if numbers.numel() == count else None
-
-
-def _cut(row: Tensor, token: int) -> Tensor:
-    return row.masked_fill(torch.arange(len(row)) > token, 0.0)
+    return accept("Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,17 +12,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncourse.checks.answers import (
-    first_near,
+    accept,
+    compare,
+    first_wrong_row,
     is_near,
-    noted,
+    known_mistakes,
     require,
     require_mask,
-    require_shape,
 )
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.safe_run import draw
 from attncourse.checks.verdict import Verdict
-from attncourse.compare import at_most
 from attncourse.examples import seeded
 from attnlib.convert import split_to_torch
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
@@ -35,22 +35,24 @@ class FusedAttention(MultiHeadAttention):
     """MultiHeadAttention that lets PyTorch's function do the middle, on one text or two."""
 
     def forward(self, x: Tensor, memory: Tensor | None = None, **mask: Any) -> Tensor:  # type: ignore[override]
-        memory = x if memory is None else memory
-        queries, keys, values = _parts(self, x, memory, memory)
+        queries, keys, values = _heads(self, x, x if memory is None else memory)
         mask["dropout_p"] = self.dropout.p * self.training
         context_vec = F.scaled_dot_product_attention(queries, keys, values, **mask)
         output: Tensor = self.out_proj(merge_heads(context_vec))
         return output
 
 
-def _parts(module: MultiHeadAttention, *texts: Tensor) -> list[Tensor]:
-    """Return queries, keys and values, each of its own text, split into heads."""
-    layers = zip((module.W_query, module.W_key, module.W_value), texts, strict=True)
-    return [split_heads(layer(text), module.head_dim) for layer, text in layers]
+def _heads(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> list[Tensor]:
+    """Return the queries of x, and the keys and values of memory, split into heads."""
+    made = module.W_query(x), module.W_key(memory), module.W_value(memory)
+    return [split_heads(projected, module.head_dim) for projected in made]
+
+
+B, HEADS, HEAD_DIM, D_IN = 5, 3, 7, 11  # no size fits in the place of another
 
 
 def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
-    """Check a class around scaled_dot_product_attention: one text, two texts, masks, dropout.
+    """Check a class around scaled_dot_product_attention: one sequence, two, masks, dropout.
 
     Args:
         cls: made as MultiHeadAttention is; its forward takes x, memory (x itself if there is none)
@@ -62,43 +64,44 @@ def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
 
     def forward(dropout: float, training: bool, *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(1):
-            module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
+            module = cls(D_IN, HEADS * HEAD_DIM, 13, dropout, num_heads=HEADS, qkv_bias=True)
         if training:  # what is dropped must be seen: out_proj passes on what it gets
             nn.init.eye_(module.out_proj.weight)
             nn.init.zeros_(module.out_proj.bias)
         run: Callable[..., Tensor] = module.train(training)
         with seeded(2), torch.no_grad():
-            return run(*texts, **mask)
+            found = run(*texts, **mask)
+        require(not isinstance(found, tuple), "forward returns a tuple: SDPA returns no weights.")
+        return found
 
     return replace(_fused(forward), answer=cls)
 
 
 @exercise_check(reference=FusedAttention)
-def _fused(forward: Callable[..., Tensor]) -> Verdict:
+def _fused(forward: Callable[..., Tensor]) -> Verdict | str:
     with seeded(1):
-        right = MultiHeadAttention(7, 6, 11, 0.0, num_heads=3, qkv_bias=True).requires_grad_(False)
-    x = draw(2, 4, 7, seed=2)
-    mine = forward(0.0, False, x)
-    require(not isinstance(mine, tuple), "forward returns a tuple: SDPA has no weights to return.")
-    require_shape(mine, (2, 4, 6), ": one row for each token that looks")
-    _require_near(mine, _cross(right, x, x, x), _usual(right, x, x))
-    for lengths in ((4, 4), (3, 5), (5, 3)):  # at 4 and 4 every usual mistake has its shape
-        x, memory = draw(2, lengths[0], 7, seed=2), draw(2, lengths[1], 7, seed=3)
-        mine = forward(0.0, False, x, memory)
-        require_shape(mine, (2, lengths[0], 6), ": one row for each token that looks")
-        _require_near(mine, _cross(right, x, memory, memory), _usual(right, x, memory))
-    is_future = causal_mask(lengths[0])[:, : lengths[1]]
-    hidden, open_ = (_cross(right, x, memory, memory, each) for each in (is_future, None))
-    mine = forward(0.0, False, x, memory, attn_mask=~is_future)
-    said = "attn_mask does not arrive: pass **mask on to SDPA."
-    _require_near(mine, hidden, {said: open_})
-    mine = forward(0.0, False, x, is_causal=True)
-    causal = _cross(right, x, x, x, causal_mask(5))
-    _require_near(mine, causal, {"is_causal does not arrive: pass **mask on to SDPA.": mine})
-    said = "It drops in eval mode too: SDPA does not know the mode. There dropout_p must be 0.0."
-    require(is_near(forward(0.5, False, x), _cross(right, x, x, x)), said)
+        right = MultiHeadAttention(
+            D_IN, HEADS * HEAD_DIM, 13, 0.0, num_heads=HEADS, qkv_bias=True
+        ).requires_grad_(False)
+    run, compute = partial(forward, 0.0, False), partial(_attended, right)
+    x, other, long = (draw(B, length, D_IN, seed=i) for i, length in enumerate((8, 8, 10)))
+    # With two sequences of one length the output of every mistake has the right shape
+    for inputs in ([(x,), (other,)], [(x, other), (other, x)], [(x, long), (long, x)]):
+        if said := compare(run, inputs, compute, known_mistakes("fused")):
+            return said
+    for name, given in {"attn_mask": ~causal_mask(8), "is_causal": True}.items():
+
+        def masked(x: Tensor, memory: Tensor, is_passed: bool = True) -> Tensor:
+            return _attended(right, x, memory, is_causal=is_passed)
+
+        ignored = {f"{name} changes nothing: pass **mask on to SDPA.": {"is_passed": False}}
+        inputs = [(x, other), (other, x)]
+        if said := compare(partial(run, **{name: given}), inputs, masked, ignored):
+            return f"With {name}: {said}" if said not in ignored else said
+    said = "In eval mode with dropout=0.5 the output is another one: dropout_p must be 0.0 there."
+    require(is_near(forward(0.5, False, x), compute(x)), said)
     _require_dropped_weights(forward, right)
-    return noted(
+    return accept(
         "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
     )
 
@@ -109,94 +112,74 @@ def _require_dropped_weights(forward: Callable[..., Tensor], right: MultiHeadAtt
     Of one key each head's weight is 1. So what a head gives is its value, or nothing if the weight
     was dropped, and the value is stretched by 1 / (1 - p) if it was not.
     """
-    x, memory = draw(8, 11, 7, seed=2), draw(8, 1, 7, seed=3)
+    x, memory = draw(B, 12, D_IN, seed=2), draw(B, 1, D_IN, seed=3)
     values = split_heads(right.W_value(memory), right.head_dim)
     for p in (0.5, 0.2):
         left = split_heads(forward(p, True, x, memory), right.head_dim) / values
         said = "In training no weight is dropped: SDPA needs dropout_p=self.dropout.p there."
-        require(not is_near(left, torch.ones_like(left)), said)
-        said = "Single numbers are dropped, not attention weights: leave the dropout to SDPA alone."
+        require(not is_near(left, torch.ones_like(left), near=1e-3), said)
+        said = "Dropout hits single numbers of a head's output, and it must hit attention weights."
         require(is_near(left[..., 0], left[..., 1], near=1e-3), said)
-        said = f"Made with dropout {p}, it drops another share: which one is in self.dropout.p."
-        require(is_near(left.max(), torch.tensor(1 / (1 - p)), near=1e-3), said)
+        stretch, wanted = left.max().item(), 1 / (1 - p)
+        said = f"With dropout={p} what is kept grows by {stretch:.3g}, and it must by {wanted:.3g}."
+        require(abs(stretch - wanted) < 1e-3, f"{said} SDPA needs dropout_p=self.dropout.p.")
 
 
-def _require_near(mine: Tensor, right: Tensor, usual: Mapping[str, Tensor]) -> None:
-    """Require that an answer is right, or else say which usual mistake gives it."""
-    off = at_most((mine - right).abs().max().item(), floor=1e-6)
-    other = f"Right shape, wrong numbers: off by up to {off:.0e}."
-    require(is_near(mine, right), first_near(mine, usual) or other)
-
-
-def _cross(
+def _attended(
     module: MultiHeadAttention,
     x: Tensor,
-    keys_from: Tensor,
-    values_from: Tensor,
+    memory: Tensor | None = None,
+    sources: str = "xmm",
+    layers: str = "qkv",
     is_masked: Tensor | None = None,
-    merge: Callable[[Tensor], Tensor] = merge_heads,
-    stretch: float = 1.0,
+    is_causal: bool = False,
+    wrong: str = "",
 ) -> Tensor:
-    """Return what x sees in a text; keys and values may come from different ones."""
-    queries, keys, values = _parts(module, x, keys_from, values_from)
-    result: Tensor = module.out_proj(
-        merge(attention(stretch * queries, keys, values, is_masked)[0])
+    """Return what a module gives for x and memory, or what a mistake makes of them.
+
+    Args:
+        module: its layers are used, not its forward.
+        x: the sequences that attend.
+        memory: the sequences that are attended to; None means x.
+        sources: of which queries, keys and values are made, x or memory.
+        layers: which make queries, keys and values.
+        is_masked: True where a query may not attend.
+        is_causal: whether the future is masked, from the upper left.
+        wrong: the "scale" is applied twice, the "split" makes one head, the "merge" mixes heads and
+            tokens, or "out_proj" is missing.
+    """
+    memory = x if memory is None else memory
+    by_name = {"q": module.W_query, "k": module.W_key, "v": module.W_value}
+    queries, keys, values = (
+        split_heads(
+            by_name[layer](x if source == "x" else memory),
+            module.d_out if wrong == "split" else module.head_dim,
+        )
+        for layer, source in zip(layers, sources, strict=True)
     )
+    if is_causal:
+        place = torch.arange(max(queries.shape[2], keys.shape[2]))
+        is_masked = place[None, : keys.shape[2]] > place[: queries.shape[2], None]
+    stretch = module.head_dim**-0.5 if wrong == "scale" else 1.0
+    context_vec = attention(stretch * queries, keys, values, is_masked)[0]
+    merged = merge_heads(context_vec)
+    if wrong == "merge":
+        merged = context_vec.reshape(merged.shape)
+    result: Tensor = merged if wrong == "out_proj" else module.out_proj(merged)
     return result
-
-
-def _changed(module: MultiHeadAttention, **parts: object) -> MultiHeadAttention:
-    """Return a copy of a module with some of its parts replaced."""
-    changed = deepcopy(module)
-    for name, part in parts.items():
-        setattr(changed, name, part)
-    return changed
-
-
-def _usual(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, Tensor]:
-    """Return what the usual mistakes compute, by what to say of them."""
-    num_queries, num_keys = x.shape[1], memory.shape[1]
-    place = torch.arange(max(num_queries, num_keys))
-    is_future = place[None, :num_keys] > place[:num_queries, None]
-    swapped = _changed(module, W_key=module.W_value, W_value=module.W_key)
-    bare, wide = _changed(module, out_proj=nn.Identity()), _changed(module, head_dim=module.d_out)
-    found: dict[str, Tensor] = {
-        "memory is not looked at: keys and values come from x.": _cross(module, x, x, x),
-        "The future is hidden, and nobody asked for it: only **mask says what is.": _cross(
-            module, x, memory, memory, is_future
-        ),
-        "Divided twice: SDPA divides by the root of head_dim itself.": _cross(
-            module, x, memory, memory, stretch=module.head_dim**-0.5
-        ),
-        "out_proj is missing.": _cross(bare, x, memory, memory),
-        "The heads are merged without the transpose: use merge_heads.": _cross(
-            module, x, memory, memory, merge=lambda heads: heads.reshape(*x.shape[:2], -1)
-        ),
-        "There is one wide head: split queries, keys and values into heads.": _cross(
-            wide, x, memory, memory
-        ),
-        "Keys and values have each other's matrix: W_key makes keys, W_value values.": (
-            _cross(swapped, x, memory, memory)
-        ),
-    }
-    if num_queries == num_keys:
-        found |= {
-            "Queries come from memory: it is x that looks.": _cross(module, memory, x, x),
-            "Values come from x: what is looked at is also what is read.": _cross(
-                module, x, memory, x
-            ),
-            "Keys come from x: it is memory that is looked at.": _cross(module, x, x, memory),
-        }
-    return found
 
 
 # Masks
 
 
-def _padded_mask(is_padding: Tensor) -> Tensor:
+def _padded_mask(is_padding: Tensor, has_padding: bool = True, is_inverted: bool = False) -> Tensor:
+    """Return a mask for SDPA that hides the future and, if it knows of it, the padding."""
     num_tokens = is_padding.shape[1]
-    may_attend = ~causal_mask(num_tokens) & ~is_padding[:, None]
-    return (may_attend | torch.eye(num_tokens, dtype=torch.bool))[:, None]
+    may_attend = (~causal_mask(num_tokens)).expand(len(is_padding), -1, -1)
+    if has_padding:
+        may_attend = may_attend & ~is_padding[:, None]
+    made = (may_attend | torch.eye(num_tokens, dtype=torch.bool))[:, None]
+    return ~made if is_inverted else made
 
 
 @exercise_check(reference=_padded_mask)
@@ -205,98 +188,85 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
 
     Args:
         padded_mask: takes is_padding, bool, (b, num_tokens), and returns a boolean mask,
-            (b, 1, num_tokens, num_tokens), True where a query may look. What padding sees, if it
-            sees something, is free.
+            (b, 1, num_tokens, num_tokens), True where a query may attend. What padding attends to,
+            if it attends to something, is free.
 
-    >>> print(check_padded(lambda is_padding: (~causal_mask(8) & ~is_padding[:, None])[:, None]))
-    In text 1 query 0 may look at nothing: an average over nothing.
+    >>> check_padded(lambda is_padding: _padded_mask(is_padding).tril(-1))
+    In text 0 query 0 may attend to keys [], and it must attend to [0].
     """
-    for num_tokens, paddings in ((8, (0, 2, 5)), (7, (3, 1))):
-        is_padding = torch.arange(num_tokens) < torch.tensor(paddings)[:, None]
-        mask, b = padded_mask(is_padding), len(paddings)
-        said = f"Where SDPA has its heads, it would find your {b} texts: put a 1 there, [:, None]."
+
+    def without_free(mask: Tensor, is_padding: Tensor) -> Tensor:
+        is_free = is_padding[:, None, :, None] & mask.any(dim=-1, keepdim=True)
+        return torch.where(is_free, _padded_mask(is_padding), mask)
+
+    def mask_of(is_padding: Tensor) -> Tensor:
+        mask, (b, num_tokens) = padded_mask(is_padding), is_padding.shape
+        said = f"SDPA has its heads at dimension 1, where your {b} texts are: add it by [:, None]."
         require(mask.shape != (b, num_tokens, num_tokens), said)
         require_mask(mask, (b, 1, num_tokens, num_tokens))
-        mask = mask[:, 0]
-        is_future, itself = causal_mask(num_tokens), torch.eye(num_tokens, dtype=torch.bool)
-        said = "Your True hides. In SDPA's mask True means: may look."
-        require(not mask[:, is_future].all() or mask.all(), said)
-        of_queries = ~is_future & ~is_padding[:, :, None]
-        said = "The padding's queries are hidden. Its keys must be, columns: is_padding[:, None]."
-        require(not mask.equal(of_queries) and not mask.equal(of_queries | itself), said)
-        for text, num_padding in enumerate(paddings):
-            if (problem := _not_padded(mask[text], num_padding)) is not None:
-                return f"In text {text} {problem}"
-        said = "The right number of keys, but not the right ones: a word's output moved."
-        require(_as_if_alone(mask[:, None], paddings), said)
-    return noted("Right: no row is empty, and the words of 5 texts come out as if each were alone.")
+        return without_free(mask, is_padding)
 
+    def compute(is_padding: Tensor, **options: bool) -> Tensor:
+        return without_free(_padded_mask(is_padding, **options), is_padding)
 
-def _not_padded(mask: Tensor, num_padding: int) -> str | None:
-    """Return what is wrong with one text's mask for padding on the left, or None."""
-    num_tokens = len(mask)
-    for query, token in (causal_mask(num_tokens) & mask).nonzero().tolist():
-        if query >= num_padding:
-            return f"query {query} sees token {token}: that is its future."
-    seen = mask.sum(dim=-1).tolist()
-    if 0 in seen:
-        return f"query {seen.index(0)} may look at nothing: an average over nothing."
-    of_words, wanted = seen[num_padding:], list(range(1, num_tokens - num_padding + 1))
-    if of_words != wanted:
-        return f"the words see {of_words} keys, not {wanted}. Are the padding's keys still seen?"
-    return None
+    def describe(mine: Tensor, right: Tensor, _is_padding: Tensor) -> str:
+        (text, _, query), found, wanted = first_wrong_row(mine, right)
+        must = f"and it must attend to {wanted}"
+        return f"In text {text} query {query} may attend to keys {found}, {must}."
 
-
-@torch.no_grad()
-def _as_if_alone(mask: Tensor, paddings: tuple[int, ...]) -> bool:
-    """Return whether each text's words come out as without padding."""
-    with seeded(1):
-        module = FusedAttention(4, 4, 8, 0.0, num_heads=2)
-        x = torch.rand(len(paddings), mask.shape[2], 4)
-    padded = module(x, attn_mask=mask)
-    return all(
-        is_near(padded[text, start:], module(x[text : text + 1, start:], is_causal=True)[0])
-        for text, start in enumerate(paddings)
-    )
+    inputs = [
+        (torch.arange(num_tokens) < torch.tensor(paddings)[:, None],)
+        for num_tokens, paddings in ((8, (0, 2, 5)), (8, (4, 1, 3)), (7, (3, 1, 0, 2)))
+    ]
+    said = compare(mask_of, inputs, compute, known_mistakes("padded_mask"), describe=describe)
+    right = "Right: no row is empty, and the words of 10 texts attend as if each text were alone."
+    return said or accept(right)
 
 
 Shape = tuple[int, int, int, int]
 
 
-def _for_module(may_attend: Tensor, shape: Shape) -> Tensor:
-    return ~may_attend.expand(shape).flatten(0, 1)
+def _for_module(
+    may_attend: Tensor, shape: Shape, is_inverted: bool = True, heads_first: bool = False
+) -> Tensor:
+    """Return a mask for nn.MultiheadAttention, or what a mistake makes of it."""
+    made = may_attend.expand(shape)
+    made = (made.transpose(0, 1) if heads_first else made).flatten(0, 1)
+    return ~made if is_inverted else made
 
 
 @exercise_check(reference=_for_module)
-def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict:
+def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict | str:
     """Check how a mask for SDPA becomes one for nn.MultiheadAttention.
 
     Args:
-        written: takes a boolean mask that SDPA would stretch, True where a query may look, and
-            the shape to which it stretches, (b, num_heads, num_queries, num_keys); returns a
+        written: takes a boolean mask that SDPA would broadcast, True where a query may attend, and
+            the shape to which it broadcasts, (b, num_heads, num_queries, num_keys); returns a
             boolean mask, (b * num_heads, num_queries, num_keys), True where it may not.
 
     >>> print(check_for_module(lambda may_attend, shape: may_attend.expand(shape).flatten(0, 1)))
-    Your True shows. In the module's mask True means: hide.
+    True shows in your mask. In the module's mask True means: hide.
     """
-    for b, num_heads in ((3, 2), (2, 3), (2, 2)):
-        shape = (b, num_heads, 5, 5)
-        for may_attend in _masks(b, 5):
-            mask, right = written(may_attend, shape), _for_module(may_attend, shape)
-            require_mask(mask, tuple(right.shape))
-            said = "Your True shows. In the module's mask True means: hide."
-            require(not mask.equal(~right), said)
-            by_head = ~may_attend.expand(shape).transpose(0, 1).flatten(0, 1)
-            said = "The heads take turns with the texts the wrong way round: the module wants all "
-            require(
-                mask.equal(right) or not mask.equal(by_head),
-                f"{said}heads of text 0 first, then those of text 1.",
-            )
-            said = (
-                f"Wrong for a mask of shape {tuple(may_attend.shape)}: not every text has its own."
-            )
-            require(mask.equal(right), said)
-    return noted("Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2.")
+
+    def mask_of(may_attend: Tensor, shape: Shape) -> Tensor:
+        mask = written(may_attend, shape)
+        require_mask(mask, (shape[0] * shape[1], *shape[2:]))
+        return mask
+
+    def describe(mine: Tensor, right: Tensor, may_attend: Tensor, shape: Shape) -> str:
+        (row, query), found, wanted = first_wrong_row(mine, right)
+        text, head = divmod(row, shape[1])
+        where = f"From a mask of shape {tuple(may_attend.shape)}: of text {text}, head {head}"
+        return f"{where}, query {query} hides keys {found}, and it must hide {wanted}."
+
+    inputs = [
+        (may_attend, (b, num_heads, 5, 5))
+        for b, num_heads in ((3, 2), (2, 3), (2, 2))
+        for may_attend in _masks(b, 5)
+    ]
+    said = compare(mask_of, inputs, _for_module, known_mistakes("for_module"), describe=describe)
+    right = "Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2."
+    return said or accept(right)
 
 
 # The table
@@ -317,34 +287,14 @@ def _masks(b: int, num_tokens: int) -> Iterator[Tensor]:
         yield ((may_see & is_word[:, None]) | itself)[:, None]
 
 
-def alone(module: MultiHeadAttention, x: Tensor, memory: Tensor, may_attend: Tensor) -> Tensor:
-    """Return what attention gives without any mask: each query meets only the keys it may see.
-
-    Args:
-        module: its layers are used, not its forward.
-        x: the texts that look, (b, num_queries, d_in).
-        memory: the texts that are looked at, (b, num_keys, d_in).
-        may_attend: bool, (b, num_queries, num_keys).
-    """
-    queries, keys, values = _parts(module, x, memory, memory)
-    rows = torch.zeros(*x.shape[:2], module.d_out, dtype=x.dtype)
-    for text, query in ((i, q) for i in range(len(x)) for q in range(x.shape[1])):
-        seen = may_attend[text, query].nonzero().flatten()
-        scores = (queries[text, :, query, None] * keys[text][:, seen]).sum(dim=-1)
-        weights = torch.softmax(scores / module.head_dim**0.5, dim=-1)
-        rows[text, query] = (weights[..., None] * values[text][:, seen]).sum(dim=1).flatten()
-    output: Tensor = module.out_proj(rows)
-    return output
-
-
 @torch.no_grad()
 def run_calls(
     calls: Iterable[str], cls: type[MultiHeadAttention], **names: Any
 ) -> dict[str, tuple[int, int]]:
-    """Run each call on every input that fits it, and compare with attention without any mask.
+    """Run each call on every input that fits it, and compare with attnlib's attention.
 
     A call that names may_attend gets every shape of mask, with as many texts as heads and with
-    more; one that names memory looks at another text; one that names new has one or three new
+    more; one that names memory attends to another text; one that names new has one or three new
     tokens; all others are causal.
 
     Args:
@@ -359,39 +309,38 @@ def run_calls(
     >>> run_calls(["mine(x, attn_mask=may_attend)", "mine(x)"], FusedAttention)
     {'mine(x, attn_mask=may_attend)': (10, 10), 'mine(x)': (0, 2)}
     """
+    from torch.nn.attention.bias import causal_lower_right  # it loads torch's compiler, in seconds
+
     found = {}
     for call in calls:
-        cases = [case for b in (2, 3) for case in _cases(call, b, cls)]
-        found[call] = (sum(_is_right(call, case, names) for case in cases), len(cases))
+        is_right = [
+            is_near(eval(call, {"causal_lower_right": causal_lower_right, **names, **space}), right)
+            for b in (2, 3)
+            for space, right in _cases(call, b, cls)
+        ]
+        found[call] = (sum(is_right), len(is_right))
     return found
 
 
-def _cases(call: str, b: int, cls: type[MultiHeadAttention]) -> Iterator[dict[str, Any]]:
-    """Return the inputs that fit a call, with what must come out."""
+def _cases(
+    call: str, b: int, cls: type[MultiHeadAttention]
+) -> Iterator[tuple[dict[str, Any], Tensor]]:
+    """Return the names of each input that fits a call, and what must come out."""
     with seeded(1):
         mine, plain = (kind(4, 4, 7, 0.0, num_heads=2).eval() for kind in (cls, MultiHeadAttention))
         plain.load_state_dict(mine.state_dict())
         x, memory = torch.randn(b, 5, 4), torch.randn(b, 7, 4)
-    space = {"mine": mine, "module": split_to_torch(plain), "x": x, "is_future": causal_mask(5)}
+    is_future = causal_mask(5)
+    space = {"mine": mine, "module": split_to_torch(plain), "x": x, "is_future": is_future}
     space |= {"shape": (b, 2, 5, 5), "text": x, "sdpa": F.scaled_dot_product_attention}
-    causal = ~causal_mask(5).expand(b, 5, 5)
     if "may_attend" in call:
         for may_attend in _masks(b, 5):
-            seen = may_attend.expand(b, 1, 5, 5)[:, 0]
-            yield {**space, "may_attend": may_attend, "right": alone(mine, x, x, seen)}
+            yield {**space, "may_attend": may_attend}, _attended(mine, x, is_masked=~may_attend)
     elif "memory" in call:
-        seen = torch.ones(b, 5, 7, dtype=torch.bool)
-        yield {**space, "memory": memory, "right": alone(mine, x, memory, seen)}
+        yield {**space, "memory": memory}, _attended(mine, x, memory)
     elif "new" in call:
         for n in (1, 3):
-            right = alone(mine, x[:, -n:], x, causal[:, -n:])
-            yield {**space, "new": x[:, -n:], "n": n, "m": 5, "right": right}
+            right = _attended(mine, x[:, -n:], x, is_masked=is_future[-n:])
+            yield {**space, "new": x[:, -n:], "n": n, "m": 5}, right
     else:
-        yield {**space, "right": alone(mine, x, x, causal)}
-
-
-def _is_right(call: str, case: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
-    from torch.nn.attention.bias import causal_lower_right  # it loads torch's compiler, in seconds
-
-    made = eval(call, {"causal_lower_right": causal_lower_right, **names, **case})
-    return is_near(made, case["right"])
+        yield space, _attended(mine, x, is_masked=is_future)

@@ -9,25 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import (
-    FailedCall,
-    in_words,
-    is_near,
-    noted,
-    of_parameters,
-    remedied,
-    require,
-    require_shape,
-)
+from attncourse.checks.answers import accept, is_near, require, require_shape
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.safe_run import draw
 from attncourse.checks.verdict import Verdict
-from attncourse.examples import journey, seeded
+from attncourse.examples import seeded
 from attnlib.convert import PROJECTIONS, join_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 OTHERWISE = "The parameters are right, and the outputs differ: leave all else as it was."
-GIVEN = "Here are 3 heads of width 5, for tokens of width 7."
 
 
 def _copy_weights(
@@ -39,7 +29,7 @@ def _copy_weights(
 
 @exercise_check(reference=_copy_weights)
 def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
-    """Examine a function that copies the parameters of stacked heads into a weight split.
+    """Check a function that copies the parameters of stacked heads into a weight split.
 
     Args:
         copy_weights: takes a MultiHeadAttentionWrapper and a MultiHeadAttention of the same sizes,
@@ -53,61 +43,38 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
         stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
         split = MultiHeadAttention(7, 15, context_length=11, dropout=0.0, num_heads=3)
     given, fresh = deepcopy(stacked.state_dict()), deepcopy(split.state_dict())
-    with remedied(_of_copies):
-        written = copy_weights(stacked, split)
+    written = copy_weights(stacked, split)
     require(_is_as(stacked, given), "The stacked heads have changed: copy from them, into split.")
     mine, right = written.state_dict(), join_heads(given)
-    require(
-        "out_proj.weight" in mine,
-        "split.out_proj is another layer now. Keep the nn.Linear: with which weight, and which "
-        "bias, does it return what it gets?",
-    )
+    said = "split.out_proj is another layer now: keep the nn.Linear, and fill its weight and bias."
+    require("out_proj.weight" in mine, said)
     for name in (f"{projection}.weight" for projection in PROJECTIONS):
-        require_shape(mine[name], tuple(right[name].shape), f" of {name}")
+        require_shape(mine[name], tuple(right[name].shape), f", that of {name}")
         if not mine[name].equal(right[name]):
             untouched = mine[name].equal(fresh[name])
             require(not untouched, f"{name} is as it was: nothing was copied into it.")
-            held = ", ".join(_block_names(mine[name], given, name.removesuffix(".weight")))
-            return f"{name} holds, from top to bottom: {held}. It must be head 0, head 1, head 2."
+            held = ", ".join(_block_names(mine[name], given))
+            wanted = ", ".join(_block_names(right[name], given))
+            return f"{name} holds, from top to bottom: {held}. It must be: {wanted}."
     out, bias = mine["out_proj.weight"], mine["out_proj.bias"]
-    require(out.any(), "out_proj.weight is 0: nothing that the heads find gets through.")
-    said = "out_proj.weight must be the identity: it still mixes the heads' columns."
+    said = "out_proj.weight must be the identity, so that each column of the heads comes through."
     require(out.equal(right["out_proj.weight"]), said)
     require(not bias.any(), "out_proj.bias must be 0: it is added to every output.")
     x = draw(2, 11, 7)
     require(is_near(written(x), stacked(x)), OTHERWISE)
-    return noted("Right: three heads of width 5, and one split of width 15.")
+    return accept("Right: three heads of width 5, and one split of width 15.")
 
 
 def _is_as(module: nn.Module, before: Mapping[str, Tensor]) -> bool:
     return all(before[name].equal(now) for name, now in module.state_dict().items())
 
 
-def _of_copies(error: BaseException, call: FailedCall) -> str | None:
-    """Return what is wrong with the sizes of a copy, of which PyTorch names one."""
-    if (said := of_parameters(error, call)) is not None:
-        return said
-    if call.name != "copy_":
-        return f"{in_words(error)} {GIVEN}"
-    into, given = call.shapes
-    why = GIVEN
-    if given == (5, 21):
-        why = "nn.Linear stores the transpose: the heads must be one below the other, dim=0."
-    elif len(given) > len(into):
-        why = "torch.cat joins the heads; torch.stack puts them into a new dimension."
-    elif given in ((7, 15), (21, 5)):
-        why = "nn.Linear stores its matrix transposed, so no .T is needed."
-    return f"The matrix is {given}, and the parameter that it is copied into is {into}. {why}"
-
-
-def _block_names(matrix: Tensor, given: Mapping[str, Tensor], projection: str) -> list[str]:
-    """Return for each third of a matrix the head, and where it is another, the projection."""
-    names = []
-    for block in matrix.chunk(3):
-        found = [name.split(".") for name, rows in given.items() if rows.equal(block)]
-        heads = [f"head {h}" if of == projection else f"{of} of head {h}" for _, h, of, _ in found]
-        names.append(heads[0] if heads else "a mixture")
-    return names
+def _block_names(matrix: Tensor, given: Mapping[str, Tensor]) -> list[str]:
+    """Return for each third of a matrix the name of the head's matrix that it is."""
+    return [
+        next((name for name, rows in given.items() if rows.equal(block)), "a mixture")
+        for block in matrix.chunk(3)
+    ]
 
 
 @torch.no_grad()
@@ -121,7 +88,7 @@ def _swap_heads(module: MultiHeadAttention) -> MultiHeadAttention:
 
 @exercise_check(reference=_swap_heads)
 def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
-    """Examine a function that lets two heads change places without changing the output.
+    """Check a function that lets two heads change places without changing the output.
 
     Args:
         swap_heads: takes a MultiHeadAttention of two heads, and returns a changed copy.
@@ -132,8 +99,7 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     with seeded(0):
         given = MultiHeadAttention(3, 10, context_length=7, dropout=0.0, num_heads=2)
     module = deepcopy(given)
-    with remedied(of_parameters):
-        swapped = swap_heads(module)
+    swapped = swap_heads(module)
     said = "You changed or returned the module itself: start from deepcopy(module)."
     require(swapped.W_query is not module.W_query, said)
     said = "You changed the module itself, and returned a copy of it: change the copy."
@@ -141,31 +107,28 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
         before, after = getattr(given, name).weight, getattr(swapped, name).weight
         if not after.equal(before.roll(5, dims=dim)):
-            return f"{name}.weight{_not_swapped(before, after, dim, name)}"
+            return f"{name}.weight{_not_swapped(before, after, dim)}"
     said = "out_proj.bias has changed: it is added once, belongs to no head, and stays."
     require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
     x = draw(2, 7, 3)
     require(is_near(swapped(x), given(x)), OTHERWISE)
-    return noted("Right: the heads have changed places, the output has not.")
+    return accept("Right: the heads have changed places, the output has not.")
 
 
-def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
-    of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
+def _not_swapped(before: Tensor, after: Tensor, dim: int) -> str:
+    """Say what became of a matrix whose rows (dim=0) or columns must change places by head."""
+    lines, other = ("rows", "columns") if dim == 0 else ("columns", "rows")
     if after.equal(before):
-        kept = " roll returns a new tensor: is it copied back, weight.copy_(...)?"
-        said = f" is as it was: its {of} have to change places by head."
-        return said + kept * (name == "W_query")  # the others are likely forgotten
+        return f" is as it was: its {lines} have to change places by head."
     if any(after.equal(before.roll(by, dims=dim)) for by in (1, -1)):
-        return f": its {of} moved by one, but a head is head_dim of them wide, five here."
+        return f": its {lines} moved by one, but a head is head_dim of them wide, five here."
     if after.equal(before.roll(5, dims=1 - dim)):
-        if name == "out_proj":
-            return ": you moved its rows, the columns of the result. Its columns read the heads."
-        return f": you moved its {other}. nn.Linear stores the transpose: a head is head_dim {of}."
+        return f": you moved its {other}, and a head is head_dim of its {lines}."
     for h, half in enumerate(before.chunk(2, dim)):
         if all(now.equal(half) for now in after.chunk(2, dim)):
             view = "A slice is a view, and changes with the matrix: .clone() it first."
-            return f": both heads hold the {of} of head {h} now. {view}"
-    return f": its {of} have not changed places by head."
+            return f": both heads hold the {lines} of head {h} now. {view}"
+    return f": its {lines} have not changed places by head."
 
 
 def _without_head(stacked: MultiHeadAttentionWrapper, h: int) -> MultiHeadAttentionWrapper:
@@ -185,30 +148,26 @@ def check_without_head(without_head: Callable[..., nn.Module]) -> Verdict:
     >>> check_without_head(lambda stacked, h: stacked)
     Head 1 must be silent, and its columns are as they were.
     """
-    with seeded():
-        stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=3)
-    x = journey().batch()
+    with seeded(0):
+        stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
+    x = draw(2, 11, 7)
     with torch.no_grad():
         before = stacked(x)
     for h in (1, 0, 2):
-        with remedied(of_parameters):
-            silenced = without_head(stacked, h)
+        silenced = without_head(stacked, h)
         with torch.no_grad():
             after, still = silenced(x), stacked(x)
         said = "The stack itself has changed: silence a head of copy.deepcopy(stacked)."
         require(still.equal(before), said)
         require_shape(after, tuple(before.shape), ": a silent head keeps its columns, as zeros")
-        by_head = (torch.split(columns, 2, dim=-1) for columns in (after, before))
-        pairs = list(zip(*by_head, strict=True))
-        for i, (now, then) in enumerate(pairs):
+        heads = list(zip(after.chunk(3, dim=-1), before.chunk(3, dim=-1), strict=True))
+        for i, (now, then) in enumerate(heads):
             said = f"Head {h} must be silent, and the columns of head {i} have changed."
             require(i == h or now.equal(then), said)
-        silent, spoken = pairs[h]
+        silent, spoken = heads[h]
         said = f"Head {h} must be silent, and its columns are as they were."
         require(not silent.equal(spoken), said)
-        require(
-            not silent.any(),
-            f"Head {h} still writes up to {silent.abs().max().item():.2f}. An even look is a "
-            "look: which of the three matrices makes what is written?",
-        )
-    return noted("Right: the columns of the silent head are 0, and no other number moved.")
+        largest = silent.abs().max().item()
+        said = f"Head {h} must be silent, and it still writes numbers up to {largest:.2f}."
+        require(not silent.any(), f"{said} Which of its three matrices makes what it writes?")
+    return accept("Right: the columns of the silent head are 0, and no other number moved.")

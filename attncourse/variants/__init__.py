@@ -4,7 +4,7 @@ changes has the text and the class that it makes; the stored lines are in the .t
 are classes of attention that are wrong by one line, hunt those of them that have no label, and
 broken are forwards that are to be repaired. torch_multihead is PyTorch's module rebuilt with all
 its options; torch_options has it in twenty lines, each option as a change of a few. llama has the
-attention of a larger model, in_tiles one head over tiles: there each usual mistake is an option.
+attention of a larger model, where each usual mistake is an option.
 """
 
 from attncourse.variants.mistakes import MISTAKES, make

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
-from attnlib.rotary import rotary_cos_sin, rotate_interleaved
+from attnlib.rotary import rotary_cos_sin, rotate_half, rotate_interleaved
 
 WIDTH, NUM_HEADS, NUM_KV_HEADS, BASE = 576, 9, 3, 100_000.0  # of SmolLM2
 HEAD_DIM = WIDTH // NUM_HEADS
@@ -28,18 +28,24 @@ class Ways:
         first: the position of the first new token; None means after all those in the cache.
         base: of the angles.
         turns: which of q, k, v are turned.
+        layout: "interleaved" turns numbers 2i and 2i + 1, "half" numbers i and i + 32.
+        divisor: of the scores.
         in_turns: which of k, v the query heads take in turns, 0, 1, 2, 0, 1, 2.
-        is_causal: whether the future is hidden.
+        mask: "causal", "none", "inverted", or the "first rows" of the causal one.
         is_last: whether new tokens come after the earlier ones.
+        is_transposed: whether the merge brings the numbers of a token together.
         is_projected: whether out_proj is applied.
     """
 
     first: int | None = None
     base: float = BASE
     turns: str = "qk"
+    layout: str = "interleaved"
+    divisor: float = 8.0
     in_turns: str = ""
-    is_causal: bool = True
+    mask: str = "causal"
     is_last: bool = True
+    is_transposed: bool = True
     is_projected: bool = True
 
 
@@ -64,7 +70,8 @@ def attended(
     heads = {"q": split_heads(parts.W_query(x), HEAD_DIM)}
     heads |= {"k": split_heads(parts.W_key(x), HEAD_DIM)}
     heads |= {"v": split_heads(parts.W_value(x), HEAD_DIM)}
-    heads |= {part: rotate_interleaved(heads[part], *cos_sin) for part in ways.turns}
+    rotate = rotate_interleaved if ways.layout == "interleaved" else rotate_half
+    heads |= {part: rotate(heads[part], *cos_sin) for part in ways.turns}
     if cache:
         for part, old in cache.items():
             both = (old, heads[part]) if ways.is_last else (heads[part], old)
@@ -77,8 +84,16 @@ def attended(
         else cache[part].repeat_interleave(group, dim=1)
         for part in "kv"
     )
-    is_future = causal_mask(keys.shape[2])[past:] if ways.is_causal else None
-    mixed = merge_heads(attention(heads["q"], keys, values, is_future)[0])
+    is_future = causal_mask(keys.shape[2])
+    is_masked = {
+        "causal": is_future[past:],
+        "none": None,
+        "inverted": ~is_future[past:],
+        "first rows": is_future[: x.shape[1]],
+    }[ways.mask]
+    queries = heads["q"] * (8.0 / ways.divisor)  # attention divides by 8, the root of 64
+    context_vec = attention(queries, keys, values, is_masked)[0]
+    mixed = merge_heads(context_vec) if ways.is_transposed else context_vec.reshape(x.shape)
     return parts.out_proj(mixed) if ways.is_projected else mixed
 
 

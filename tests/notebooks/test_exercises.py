@@ -5,7 +5,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from pkgutil import iter_modules
 
 import pytest
 import torch
@@ -17,8 +16,7 @@ from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.checks.verdict import Verdict
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from exercises import find_exercises
-from support import answers
-from support.exercise_tools import Answers, answers_to, mismatch, outcomes, run_cell
+from support.exercise_tools import answers_to, mismatch, outcomes, run_cell
 from support.notebook_tools import APPENDICES, NOTEBOOKS, markdown_cells, read
 
 EXERCISED = [*NOTEBOOKS, *(path for path in APPENDICES if answers_to(path.stem))]
@@ -45,11 +43,6 @@ def test_every_exercise_has_answers_and_every_answer_its_exercise(path: Path):
     assert sum(len(folded.findall(text)) for text in texts) == len(exercises)
 
 
-def test_no_lesson_is_made_up():
-    lessons = {module.name.removeprefix("lesson_") for module in iter_modules(answers.__path__)}
-    assert lessons == {stem.partition("_")[0] for stem, found in ANSWERS.items() if found}
-
-
 @pytest.mark.parametrize(("stem", "name"), CASES)
 def test_the_check_tells_stub_solution_and_wrong_answers_apart(stem, name):
     given = ANSWERS[stem][name]
@@ -67,101 +60,6 @@ def test_no_sentence_is_long(stem):
     told = [text for (name, _), text in printed(stem).items() if name not in CLASSES]
     lines = [line for text in told for line in text.splitlines() if not line.startswith("Stopped")]
     assert max(map(len, lines)) <= 300
-
-
-# The tools themselves can fail.
-
-STUB = f"""\
-def check(double):
-    if double(1) is None:
-        return {NOT_ATTEMPTED!r}
-    return "Right." if double(3) == 6 else f"Three became {{double(3)}}."
-
-def double(number):
-    return None  # your line here
-
-print(check(double))"""
-SOLUTION = "def double(number):\n    return scale * number\n"
-LESSON = "<details><summary>Hint</summary>\n\nTwo.\n\n</details>\n\n" + (
-    f"<details><summary>Solution</summary>\n\n```python\n{SOLUTION}```\n\nEasy.\n\n</details>"
-)
-GOOD = Answers("Right.", {"a square": ({"scale": "number"}, "Three became 9.")})
-
-
-def code(text: str, shown: str = "") -> dict:
-    output = {"output_type": "stream", "name": "stdout", "text": [shown]}
-    cell = {"cell_type": "code", "id": f"{len(text)}", "metadata": {}, "outputs": [output]}
-    return cell | {"source": [text]}
-
-
-def made_up_notebook(lesson: str = LESSON, stub: str = STUB) -> dict:
-    """Return a notebook with the same exercise twice."""
-    cells = [code("scale = 2\nscale", "2")]
-    for name in "ab":
-        cells.append({"cell_type": "markdown", "metadata": {}, "source": [lesson]})
-        cells.append(code(stub, NOT_ATTEMPTED + "\n") | {"id": name})
-    return {"cells": cells}
-
-
-def problems(notebook: dict, answers: Answers = GOOD) -> list[str]:
-    told = outcomes(notebook, {"double": answers})
-    found = {label: mismatch(answers, label, text) for (_, label), text in told.items()}
-    return [f"{label} {problem}" for label, problem in found.items() if problem]
-
-
-def test_a_good_notebook_has_no_problem():
-    assert problems(made_up_notebook()) == []
-
-
-NO_BETTER = "told no better than the stub or the solution: "
-NOT_DEFINED = "solution prints \"NameError: name 'scales' is not defined\", not 'Right.'"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "wrong", "problem"),
-    [
-        ("scale *", "scale +", {}, "solution prints 'Three became 5.', not 'Right.'"),
-        ("scale *", "scales *", {}, NOT_DEFINED),
-        ("return None", "return 2 * number", {}, "stub prints 'Right.', not 'not attempted yet'"),
-        ("double(3) ==", "double(3) >=", GOOD.wrong, f"a square is {NO_BETTER}'Right.'"),
-        (
-            "became {",
-            "is {",
-            GOOD.wrong,
-            "a square is told 'Three is 9.', without 'Three became 9.'",
-        ),
-        ("", "", {"it": ({"return ": ""}, "")}, f"it is {NO_BETTER}'not attempted yet'"),
-        ("", "", {"it": ({"scale": "number"}, "Right")}, f"it is {NO_BETTER}'Three became 9.'"),
-    ],
-)
-def test_a_wrong_text_is_a_problem(before, after, wrong, problem):
-    notebook = made_up_notebook(LESSON.replace(before, after), STUB.replace(before, after))
-    assert problem in problems(notebook, Answers("Right.", wrong))
-
-
-@pytest.mark.parametrize(
-    ("place", "before", "after", "message"),
-    [
-        (1, "\n\n```", "\n```", "2 cells print 'not attempted yet', for 1 folded solutions"),
-        (3, "python", "text", "a solution has 0 python blocks, not one"),
-        (3, "def double", "def twice", "a solution binds no name of its stub"),
-        (3, "scale *", "2 *", "the solution has no 'scale'"),
-    ],
-)
-def test_what_is_missing_is_found(place, before, after, message):
-    notebook = made_up_notebook()
-    notebook["cells"][place]["source"] = [LESSON.replace(before, after)]
-    with pytest.raises(ValueError, match=message):
-        problems(notebook)
-
-
-def test_a_notebook_leaves_nothing_behind():
-    notebook = made_up_notebook()
-    notebook["cells"].insert(0, code("import torch\ntorch.set_grad_enabled(False)\ntorch.rand(1)"))
-    before = torch.get_rng_state()
-    assert problems(notebook) == []
-    assert torch.is_grad_enabled()
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 # exercise_check: whatever a learner's function does, it is told in a sentence.
@@ -227,19 +125,11 @@ def test_an_exception_becomes_a_sentence(written, parts):
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(
-    ("line", "error", "words"),
-    [
-        ("exepcted", NameError, "'exepcted' is not defined"),
-        ("later + 1; later = 1", UnboundLocalError, "local variable 'later'"),
-        ("import attnlib.no_such_module", ImportError, "No module named"),
-    ],
-)
-def test_what_no_value_causes_is_not_told_to_the_learner_either(line, error, words):
+def test_a_name_that_the_check_lacks_is_not_told_to_the_learner():
     """The learner's function has run when the check stumbles over itself."""
     space = {}
-    exec(f"def check(double):\n    double(2)\n    {line}\n", space)
-    with pytest.raises(error, match=words):
+    exec("def check(double):\n    double(2)\n    exepcted\n", space)
+    with pytest.raises(NameError, match="'exepcted' is not defined"):
         exercise_check(reference=None)(space["check"])(lambda number: 2 * number)
 
 
@@ -330,11 +220,6 @@ def test_what_the_course_puts_in_place_of_an_answer_is_right(name):
 @pytest.mark.parametrize("name", OF_CLASSES)
 def test_in_place_of_a_class_stands_that_of_attnlib(name):
     assert getattr(checks, name)(None).answer_or_reference() is OF_CLASSES[name]
-
-
-def test_a_check_keeps_its_name_and_text():
-    assert check_double.__name__ == "check_double"
-    assert check_double.__doc__ == "Return whether double doubles, in a sentence."
 
 
 # A function that raises NotImplementedError: untouched, or with lines of the learner's own.

@@ -64,7 +64,7 @@ def test_a_wrong_number_is_named_and_the_right_one_is_not():
     queries, keys = counting().inputs.view(1, 3, 6) / 10, torch.ones(1, 3, 6)
     keys[0, 2, 0] = 3.0
     said = str(check_scores_row([2.1, 2.1, 9.0], queries, keys, head=0, token=1))
-    assert said.startswith("You have 9.00 for key 2:")
+    assert said.startswith("You have 9.00 for key 2, which is not right:")
     assert "3.30" not in said
 
 

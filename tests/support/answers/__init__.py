@@ -1,1 +1,0 @@
-"""Typical wrong answers to the exercises of each lesson: a file for each."""
