@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from attncourse.language import LanguageModel, installed_model
+from attncourse.language import LanguageModel, language_model
 from attncourse.panels.sentence import RECORDING, answer, key_of, reader_of, requests
 
 
@@ -23,6 +23,6 @@ def record(model: LanguageModel) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    made = json.dumps(record(installed_model()), ensure_ascii=False)
+    made = json.dumps(record(language_model()), ensure_ascii=False)
     RECORDING.write_text(made + "\n", encoding="utf-8")
     print(f"{RECORDING.name}: {RECORDING.stat().st_size / 1e3:.0f} kB")

@@ -1,21 +1,19 @@
-"""A real language model in the reader's hands: SmolLM2-135M, around our attention class.
+"""SmolLM2-135M, a released language model, around the attention classes of the course.
 
-files opens a GGUF file, words cuts texts, model is the rest of a Llama, kept holds what was
-unpacked, load finds the installed model. reader reads and writes, runs is one reading,
-interventions what can be changed in it, hooks how; copies makes random texts; recorded stands in
-where no model is installed; reference is what another implementation answers; parallel shares heads
-out over processes.
+files opens a GGUF file, words makes its tokenizer, model is the Llama, weight_cache keeps what was
+unpacked, load finds the installed model. reader reads and writes texts, runs is one reading,
+interventions what can be changed in it, hooks how. copies makes random texts that repeat, reference
+has the logits of another implementation, and parallel divides the heads over processes.
 """
 
 from attncourse.language import copies
 from attncourse.language.interventions import Cut, Mute, Put
-from attncourse.language.kept import forget
-from attncourse.language.load import ModelMissingError, installed_model, language_model
+from attncourse.language.load import ModelMissingError, language_model
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.reader import LanguageModel
-from attncourse.language.recorded import NotRecordedError, RecordedModel
 from attncourse.language.reference import reference_logits
 from attncourse.language.runs import Run
+from attncourse.language.weight_cache import forget
 
 __all__ = [
     "Cut",
@@ -24,13 +22,10 @@ __all__ = [
     "LlamaSize",
     "ModelMissingError",
     "Mute",
-    "NotRecordedError",
     "Put",
-    "RecordedModel",
     "Run",
     "copies",
     "forget",
-    "installed_model",
     "language_model",
     "reference_logits",
 ]

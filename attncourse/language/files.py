@@ -6,6 +6,7 @@ gguf, the library of the format, is loaded when the first file is opened.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from attncourse.language.model import LlamaSize
 from attncourse.language.words import new_tokenizer
+from attnlib.convert import PROJECTIONS
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -26,9 +28,9 @@ OUTSIDE = {  # ours: the file's
 }
 INSIDE = {  # for each layer; of several parts the rows stand one below the other
     "norm_1.weight": ("attn_norm",),
+    "norm_2.weight": ("ffn_norm",),
     "attention.W_qkv.weight": ("attn_q", "attn_k", "attn_v"),
     "attention.out_proj.weight": ("attn_output",),
-    "norm_2.weight": ("ffn_norm",),
     "widen.weight": ("ffn_gate", "ffn_up"),
     "narrow.weight": ("ffn_down",),
 }
@@ -81,33 +83,21 @@ class LlamaFile:
         return torch.from_numpy(dequantize(tensor.data, tensor.tensor_type))
 
 
-def file_shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
-    """Return the file's names and shapes of all tensors of a model."""
-    width, kv_width, hidden = size.width, size.widths[1], size.hidden
-    inside: dict[str, tuple[int, ...]] = {"attn_norm": (width,), "ffn_norm": (width,)}
-    inside |= {"attn_q": (width, width), "attn_output": (width, width)}
-    inside |= {"attn_k": (kv_width, width), "attn_v": (kv_width, width)}
-    inside |= {"ffn_gate": (hidden, width), "ffn_up": (hidden, width), "ffn_down": (width, hidden)}
-    shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (width,)}
-    matrices = ("token_embd",) if size.is_tied else ("token_embd", "output")
-    shapes |= {f"{name}.weight": (size.vocabulary, width) for name in matrices}
+def in_file(size: LlamaSize, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a model's weights as its file has them; parts of what ours joins are views."""
+    found = {theirs: state[ours] for ours, theirs in OUTSIDE.items() if ours in state}
     for layer in range(size.num_layers):
-        shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in inside.items()}
-    return shapes
-
-
-def where_in_ours(name: str) -> tuple[str, list[str]]:
-    """Return our tensor that holds a tensor of the file, and the file's names of all in it.
-
-    >>> where_in_ours("blk.23.attn_k.weight")[0]
-    'blocks.23.attention.W_qkv.weight'
-    """
-    inside = {part: (ours, parts) for ours, parts in INSIDE.items() for part in parts}
-    if not name.startswith("blk."):
-        return {theirs: ours for ours, theirs in OUTSIDE.items()}[name], [name]
-    _, layer, part, _ = name.split(".")
-    ours, parts = inside[part]
-    return f"blocks.{layer}.{ours}", [f"blk.{layer}.{part}.weight" for part in parts]
+        for ours, parts in INSIDE.items():
+            names = [f"blk.{layer}.{part}.weight" for part in parts]
+            ours = f"blocks.{layer}.{ours}"
+            if ours not in state:  # an attention class with three projections
+                apart = [state[ours.replace("W_qkv", each)] for each in PROJECTIONS]
+            elif len(parts) == 3:
+                apart = list(torch.split(state[ours], list(size.widths)))
+            else:
+                apart = list(state[ours].chunk(len(parts)))
+            found |= zip(names, apart, strict=True)
+    return found
 
 
 def _opened(path: Path) -> GGUFReader:

@@ -202,16 +202,6 @@ def new_attention(size: LlamaSize, **other: Any) -> FusedMultiHeadAttention:
     )
 
 
-def random_llama(size: LlamaSize) -> Llama:
-    """Return a Llama of this size with random numbers, the same each time: it says nothing."""
-    generator = torch.Generator().manual_seed(0)
-    state = {name: torch.ones(shape) for name, shape in shapes(size).items()}
-    for each in state.values():
-        if each.dim() == 2:
-            each.uniform_(-0.1, 0.1, generator=generator)
-    return load_llama(size, state)
-
-
 def shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
     """Return the names of a model's weights, with their shapes."""
     with torch.device("meta"):

@@ -1,8 +1,8 @@
-"""The heads of each layer shared out over processes: tensor parallelism, by whole groups of heads.
+"""Tensor parallelism: the attention heads of each layer, divided over processes.
 
     torchrun --standalone --nproc-per-node 2 -m attncourse.language.parallel "Once upon a"
 
-runs the installed model in two processes of this machine, and in one, and compares.
+runs the installed model in two processes of this machine and in one, and compares.
 """
 
 from __future__ import annotations
@@ -13,120 +13,104 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncourse.language.load import language_model
-from attncourse.language.model import Block, LlamaSize, new_attention
+from attncourse.language.model import LlamaSize, new_attention
 from attncourse.language.reader import LanguageModel
-from attncourse.language.recorded import RecordedModel
 from attnlib.fused import FusedMultiHeadAttention
 
+Add = Callable[[Tensor], Tensor]  # from what one process made to the sum over all
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the processes are all on this machine
 
 
-class Summed(nn.Module):
-    """The columns of out_proj that belong to a process; what all of them make is summed.
+def own_part(rows: Tensor, size: LlamaSize, process: int, num_processes: int) -> Tensor:
+    """Return the rows that belong to a process; heads that share keys and values stay together.
 
-    Equation:
-        out = sum over processes of concat(heads of the process) @ (their columns of W_out)^T
+    Args:
+        rows: those of all heads, in their order.
+        size: of the model.
+        process: which one, counted from 0.
+        num_processes: at most as many as there are heads of keys and values.
     """
-
-    def __init__(self, columns: Tensor, add: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(columns, columns.requires_grad)
-        self.add = add
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the sum over all processes, (b, num_tokens, width)."""
-        return self.add(F.linear(x, self.weight))
-
-
-def own_groups(size: LlamaSize, process: int, num_processes: int) -> range:
-    """Return which heads of keys and values a process holds, each with the queries that share it.
-
-    >>> size = LlamaSize(1, 9, 3, width=18, hidden=5, vocabulary=11, context_length=7)
-    >>> own_groups(size, 0, 2), own_groups(size, 1, 2)
-    (range(0, 2), range(2, 3))
-    """
-    if not 1 <= num_processes <= size.num_kv_heads:
+    groups = size.num_kv_heads
+    if not 1 <= num_processes <= groups:
         raise ValueError(
-            f"num_processes={num_processes} must be 1 to {size.num_kv_heads}, the number of heads "
-            "of keys and values: each process needs one at least"
+            f"num_processes={num_processes} must be 1 to {groups}, the number of heads of keys and "
+            "values: each process needs one at least"
         )
-    own = torch.arange(size.num_kv_heads).tensor_split(num_processes)[process].tolist()
-    return range(own[0], own[-1] + 1)
+    by_group = rows.detach().reshape(groups, -1, *rows.shape[1:])
+    return by_group.tensor_split(num_processes)[process].flatten(0, 1).clone()
 
 
 def keep_own_heads(
-    attention: FusedMultiHeadAttention, own: range, add: Callable[[Tensor], Tensor]
+    attention: FusedMultiHeadAttention, own: Callable[[Tensor], Tensor], add: Add
 ) -> None:
-    """Leave to an attention only some groups of its heads, in place.
+    """Leave only the heads of one process in an attention module, in place.
+
+    Equation:
+        out = sum over processes of concat(heads of the process) @ (their columns of W_out)^T
 
     Args:
-        attention: the whole of it, without a bias.
-        own: which heads of keys and values, with the heads of queries that share them.
+        attention: the whole module, without a bias.
+        own: from rows of all heads to those of the process.
         add: from the output of these heads to that of all, (b, num_tokens, width).
 
     Source: Shoeybi et al. 2019 (Megatron-LM), section 3.
     """
-    shared_by = attention.num_heads // attention.num_kv_heads
-    queries, *others = torch.split(attention.W_qkv.weight, list(attention.widths))
-    parts = [_heads_of(queries, own, shared_by * attention.head_dim)]
-    parts += [_heads_of(other, own, attention.head_dim) for other in others]
-    columns = _heads_of(attention.out_proj.weight.T, own, shared_by * attention.head_dim).T
-    attention.W_qkv.weight = nn.Parameter(torch.cat(parts), queries.requires_grad)
-    attention.out_proj = Summed(columns, add)  # type: ignore[assignment]  # it is called as that is
-    attention.num_heads, attention.num_kv_heads = shared_by * len(own), len(own)
+    parts = torch.split(attention.W_qkv.weight, list(attention.widths))
+    needs_gradient = parts[0].requires_grad
+    attention.W_qkv.weight = nn.Parameter(torch.cat([own(part) for part in parts]), needs_gradient)
+    attention.out_proj.weight = nn.Parameter(own(attention.out_proj.weight.T).T, needs_gradient)
+    attention.out_proj.register_forward_hook(lambda _module, _inputs, out: add(out))
+    attention.num_heads = len(own(torch.arange(attention.num_heads)))
+    attention.num_kv_heads = len(own(torch.arange(attention.num_kv_heads)))
 
 
-def _heads_of(rows: Tensor, own: range, each: int) -> Tensor:
-    """Return the rows of some groups, of so many rows each."""
-    return rows[own.start * each : own.stop * each].detach().clone()
-
-
-def sum_over_processes(x: Tensor) -> Tensor:
-    """Add up what all processes have made, and give each the sum."""
-    dist.all_reduce(x)
-    return x
-
-
-@torch.inference_mode()
-def alone(model: LanguageModel | RecordedModel, text: str, process: int, num_processes: int) -> str:
-    """Return the likeliest next token where one process keeps its own heads and nobody sums."""
-    if isinstance(model, RecordedModel):
-        return str(model.other("alone", text, process, num_processes))
+def with_own_heads(
+    model: LanguageModel, process: int, num_processes: int, add: Add
+) -> LanguageModel:
+    """Return a model with only the heads of one process, in all layers."""
     part = model.with_attention(lambda: new_attention(model.size))
-    own = own_groups(model.size, process, num_processes)
+
+    def own(rows: Tensor) -> Tensor:
+        return own_part(rows, model.size, process, num_processes)
+
     for block in part.llama.blocks:
         attention = block.get_submodule("attention")
         assert isinstance(attention, FusedMultiHeadAttention)
-        keep_own_heads(attention, own, lambda out: out)
-    x = part.llama(part.llama.token_embedding(model.token_ids(text))[None])
-    return model.pieces([int(part.llama.logits(x[0, -1]).argmax())])[0]
+        keep_own_heads(attention, own, add)
+    return part
 
 
 @torch.inference_mode()
-def compare_with_one(
-    model: LanguageModel | RecordedModel, text: str, process: int, num_processes: int
-) -> str:
-    """Return what this process holds, and whether all together say what one alone says."""
-    if isinstance(model, RecordedModel):
-        return str(model.other("compare_with_one", text, process, num_processes))
-    own = own_groups(model.size, process, num_processes)
-    x = model.llama.token_embedding(model.token_ids(text))[None]
-    alone = model.llama.logits(model.llama(x)[0, -1])
-    for block in model.llama.blocks:
-        attention = block.attention if isinstance(block, Block) else None
-        assert isinstance(attention, FusedMultiHeadAttention)
-        keep_own_heads(attention, own, sum_over_processes)
-    together = model.llama.logits(model.llama(x)[0, -1])
-    shared_by = model.size.num_heads // model.size.num_kv_heads
-    (word,) = model.pieces(together.argmax()[None].tolist())
+def next_logits(model: LanguageModel, text: str) -> Tensor:
+    """Return the logits of the token after a text, (vocabulary)."""
+    x = model.llama(model.llama.token_embedding(model.token_ids(text))[None])
+    return model.llama.logits(x[0, -1])
+
+
+def alone(model: LanguageModel, text: str, process: int, num_processes: int) -> str:
+    """Return the likeliest next token if a process keeps its own heads and nothing is summed."""
+    part = with_own_heads(model, process, num_processes, lambda out: out)
+    return model.words.decode([int(next_logits(part, text).argmax())])
+
+
+def compare_with_one(model: LanguageModel, text: str, process: int, num_processes: int) -> str:
+    """Return which heads this process holds, and whether all together predict what one predicts."""
+
+    def add(x: Tensor) -> Tensor:
+        dist.all_reduce(x)
+        return x
+
+    part = with_own_heads(model, process, num_processes, add)
+    together = next_logits(part, text)
+    is_same = torch.allclose(together, next_logits(model, text), rtol=0, atol=1e-3)
+    heads = own_part(torch.arange(model.size.num_heads), model.size, process, num_processes)
+    word = model.words.decode([int(together.argmax())])
     return (
-        f"process {process}: heads {own.start * shared_by} to {own.stop * shared_by - 1} of each "
-        f"layer; together they say{word}; the logits of one process, within 0.001: "
-        f"{torch.allclose(together, alone, rtol=0, atol=1e-3)}"
+        f"process {process}: heads {heads[0]} to {heads[-1]} of each layer; together they say"
+        f"{word}; the logits of one process, within 0.001: {is_same}"
     )
 
 

@@ -1,42 +1,38 @@
-"""A language model that reads and writes."""
+"""A language model that reads and writes texts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.language.files import file_shapes, where_in_ours
+from attncourse.language.files import in_file
 from attncourse.language.hooks import adopt
 from attncourse.language.interventions import Intervention
 from attncourse.language.model import Block, Head, Llama, OwnBlock
 from attncourse.language.runs import Run
-from attnlib.convert import PROJECTIONS
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from attncourse.language.words import Words
 
 Text = str | Sequence[int] | Tensor
 OwnArithmetic = Callable[[Tensor, Any], Tensor]  # of a block: from x and a layer to the new x
+HALF = "\N{REPLACEMENT CHARACTER}"  # how a tokenizer shows a character that is not complete yet
 
 
 class LanguageModel:
-    """A Llama with its words: it reads a text, with interventions, and writes on.
+    """A Llama with its tokenizer: it reads a text, with interventions, and writes on.
 
     Args:
         llama: the model.
-        tokenizer: cuts texts into tokens; None if only token ids are read.
+        words: its tokenizer.
         end: id of the token that ends a text, or None.
         origin: what it is and where it is from, shown by its repr.
     """
 
-    def __init__(
-        self, llama: Llama, tokenizer: Tokenizer | None, end: int | None, origin: str
-    ) -> None:
+    def __init__(self, llama: Llama, words: Words, end: int | None, origin: str) -> None:
         self.llama = llama
-        self.tokenizer = tokenizer
+        self.words = words
         self.end = end
         self.origin = origin
         self.size = llama.size
@@ -52,7 +48,8 @@ class LanguageModel:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all tensors in the model's file, by their names there."""
-        return file_shapes(self.size)
+        found = in_file(self.size, self.llama.state_dict())
+        return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
     def tensor(self, name: str) -> Tensor:
         """Return a tensor of the model's file by its name there, unpacked; a matrix is (out, in).
@@ -60,19 +57,14 @@ class LanguageModel:
         Raises:
             ValueError: no tensor has this name.
         """
-        shapes = self.shapes
-        if name not in shapes:
+        found = in_file(self.size, self.llama.state_dict())
+        if name not in found:
             raise ValueError(f"the file has no tensor {name!r}; model.shapes has all names")
-        ours, parts = where_in_ours(name)
-        state = self.llama.state_dict()
-        if ours not in state:  # an attention class with three projections
-            state[ours] = torch.cat([state[ours.replace("W_qkv", own)] for own in PROJECTIONS])
-        cut: tuple[Tensor, ...] = state[ours].split([shapes[part][0] for part in parts])
-        return cut[parts.index(name)]
+        return found[name]
 
     def read(self, text: Text, *changes: Intervention) -> Run:
         """Read a text, or token ids, with any number of Mute, Put and Cut."""
-        return Run(self, self.token_ids(text), changes)
+        return Run(self.llama, self.words, self.token_ids(text), changes)
 
     def with_attention(
         self, make: Callable[[], nn.Module], block: OwnArithmetic | None = None
@@ -95,14 +87,12 @@ class LanguageModel:
         if block is not None:
             llama.blocks = nn.ModuleList(OwnBlock(cast(Block, own), block) for own in llama.blocks)
         llama.eval().requires_grad_(False)
-        return LanguageModel(llama, self.tokenizer, self.end, self.origin)
-
-    # Words
+        return LanguageModel(llama, self.words, self.end, self.origin)
 
     def token_ids(self, text: Text) -> Tensor:
         """Return the token ids of a text, (num_tokens), or raise if it cannot be read."""
         if isinstance(text, str):
-            text = self._words().encode(text).ids
+            text = self.words.encode(text)
         found = text.tolist() if isinstance(text, Tensor) else list(text)
         if not found:
             raise ValueError("text is empty: write at least one word")
@@ -112,30 +102,6 @@ class LanguageModel:
         if len(found) > most:
             raise ValueError(f"text has {len(found)} tokens, and the model reads {most} at most")
         return torch.tensor(found)
-
-    def pieces(self, token_ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each token, spaces included; without a tokenizer, its number."""
-        return tuple(str(i) if self.tokenizer is None else self._text([i]) for i in token_ids)
-
-    def token_of(self, word: str) -> int:
-        """Return the id of a word of one token; it stands after a space, unless it begins so."""
-        found = self._words().encode(word if word[:1].isspace() else f" {word}").ids
-        if len(found) != 1:
-            raise ValueError(
-                f"{word!r} is {len(found)} tokens for this model, {self.pieces(found)}; give a "
-                "word of one, such as the first of these"
-            )
-        return int(found[0])
-
-    def _words(self) -> Tokenizer:
-        if self.tokenizer is None:
-            raise ValueError("no tokenizer of ours cuts texts as this model's file asks; give ids")
-        return self.tokenizer
-
-    def _text(self, token_ids: Sequence[int]) -> str:
-        return self._words().decode(list(token_ids), skip_special_tokens=False)
-
-    # Writing
 
     def write(
         self,
@@ -150,21 +116,20 @@ class LanguageModel:
         Args:
             text: the beginning.
             num_tokens: how many tokens are added at most. Writing also stops at the token that
-                ends a text, and at the context length.
+                ends a text, and at the context length. A character that is not complete then is
+                left out: one character can take several tokens.
             temperature: 0 takes the likeliest token each time; above, it draws, the more evenly
                 the higher.
             top_k: draw among so many of the likeliest; None means all.
             seed: of the draws.
         """
         token_ids = self.token_ids(text).tolist()
-        begun = self._text(token_ids)
         try:
             for token in self.tokens_after(token_ids, num_tokens, temperature, top_k, seed):
                 token_ids.append(token)
         except KeyboardInterrupt:
             pass
-        added = self._text(token_ids).removeprefix(begun)
-        return (text if isinstance(text, str) else begun) + added
+        return self.words.decode(token_ids).rstrip(HALF)
 
     @torch.inference_mode()
     def tokens_after(

@@ -24,12 +24,12 @@ class Reference(NamedTuple):
 
     def off(self, run: Run) -> float:
         """Return how far a run's logits of these ten tokens are from theirs, at most."""
-        return float((run.logits_of(self.likeliest) - self.logits).abs().max())
+        return float((run.next_logits[self.likeliest] - self.logits).abs().max())
 
     def agrees(self, run: Run) -> bool:
         """Say whether the same ten are a run's likeliest, each logit within 0.001 of theirs."""
-        same = [token for token, _ in run.largest_logits(10)] == self.likeliest.tolist()
-        return same and self.off(run) < 1e-3
+        likeliest = run.next_logits.topk(10).indices
+        return torch.equal(likeliest, self.likeliest) and self.off(run) < 1e-3
 
 
 def reference_logits() -> list[Reference]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -12,18 +12,17 @@ from torch import Tensor
 
 from attncourse.language.hooks import Attended, Reads, attend
 from attncourse.language.interventions import Cut, Intervention, Mute, places_of, require_fits
-from attncourse.language.model import Block, by_head, matrix_of, turned
+from attncourse.language.model import Block, Llama, by_head, matrix_of, turned
+from attncourse.language.words import Words
 from attncourse.next_words import NextWords
-
-if TYPE_CHECKING:
-    from attncourse.language.reader import LanguageModel
 
 
 class Run:
     """A text as a model read it. Tokens, layers and heads are counted from 0; -1 is the last token.
 
     Args:
-        model: which reads it.
+        llama: the model that reads it.
+        words: the model's tokenizer.
         token_ids: int64, (num_tokens).
         changes: the interventions.
         below: an earlier run of the same tokens: what both have in common is taken from it.
@@ -32,19 +31,21 @@ class Run:
     @torch.no_grad()
     def __init__(
         self,
-        model: LanguageModel,
+        llama: Llama,
+        words: Words,
         token_ids: Tensor,
         changes: tuple[Intervention, ...] = (),
         below: Run | None = None,
     ) -> None:
         for change in changes:
-            require_fits(change, model.size, len(token_ids))
-        self.model = model
+            require_fits(change, llama.size, len(token_ids))
+        self.llama, self.size = llama, llama.size
+        self.words = words
         self.token_ids = token_ids
-        self.tokens = model.pieces(token_ids.tolist())
+        self.tokens = words.pieces(token_ids.tolist())
         self.changes = changes
         # the residual stream before each layer and after the last, (1, num_tokens, width)
-        self.residual = [model.llama.token_embedding(token_ids)[None]]
+        self.residual = [llama.token_embedding(token_ids)[None]]
         # what the heads of each layer handed over, (1, num_tokens, num_heads, head_dim)
         self.handed_over: list[Tensor] = []
         if below is not None:
@@ -52,7 +53,7 @@ class Run:
             self.residual, self.handed_over = below.residual[:first], below.handed_over[:first]
             if first is not None:
                 self.residual.append(below.residual[first])
-        for layer in range(len(self.handed_over), model.size.num_layers):
+        for layer in range(len(self.handed_over), self.size.num_layers):
             self.residual.append(self._after(layer))
 
     def __repr__(self) -> str:
@@ -60,28 +61,24 @@ class Run:
 
     def again(self, *changes: Intervention) -> Run:
         """Return a run of the same text with other interventions, in the place of this one's."""
-        return Run(self.model, self.token_ids, changes, below=self)
+        return Run(self.llama, self.words, self.token_ids, changes, below=self)
 
     # What the model says
 
     @cached_property
     def logits(self) -> Tensor:
         """The logits of the next token at every token, (num_tokens, vocabulary)."""
-        return self.model.llama.logits(self.residual[-1][0])
+        return self.llama.logits(self.residual[-1][0])
+
+    @cached_property
+    def next_logits(self) -> Tensor:
+        """The logits of the token after the text, (vocabulary)."""
+        return self.llama.logits(self.residual[-1][0, -1])
 
     @cached_property
     def probabilities(self) -> Tensor:
         """The probability of each token to be the next one, (vocabulary)."""
-        return self.model.llama.logits(self.residual[-1][0, -1]).softmax(dim=-1)
-
-    def largest_logits(self, how_many: int = 10) -> list[tuple[int, float]]:
-        """Return the largest logits of the next token at the last one, each after its token id."""
-        last = self.model.llama.logits(self.residual[-1][0, -1]).topk(how_many)
-        return list(zip(last.indices.tolist(), last.values.tolist(), strict=True))
-
-    def logits_of(self, token_ids: Tensor) -> Tensor:
-        """Return the logits of these tokens, to be the next at the last one."""
-        return self.model.llama.logits(self.residual[-1][0, -1])[token_ids]
+        return self.next_logits.softmax(dim=-1)
 
     @cached_property
     def losses(self) -> Tensor:
@@ -91,12 +88,12 @@ class Run:
     def next_words(self, how_many: int = 5) -> NextWords:
         """Return the likeliest next tokens with their probabilities."""
         likeliest = self.probabilities.topk(how_many)
-        words = [word.strip() for word in self.model.pieces(likeliest.indices.tolist())]
+        words = [word.strip() for word in self.words.pieces(likeliest.indices.tolist())]
         return NextWords(zip(words, likeliest.values.tolist(), strict=True))
 
     def probability(self, word: str) -> float:
         """Return the probability that the text goes on with a word of one token."""
-        return float(self.probabilities[self.model.token_of(word)])
+        return float(self.probabilities[self.words.token_of(word)])
 
     # What its heads did
 
@@ -124,14 +121,14 @@ class Run:
     def write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
-        columns = by_head(self._out_proj(layer), self.model.size.head_dim)[:, head]
+        columns = by_head(self._out_proj(layer), self.size.head_dim)[:, head]
         return _at(self.handed_over[layer][0, :, head], at) @ columns.T
 
     def writes(self, at: int = -1) -> Tensor:
         """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
         self._require(0, 0, at)
         matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.handed_over))])
-        columns = by_head(matrices, self.model.size.head_dim)
+        columns = by_head(matrices, self.size.head_dim)
         return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
 
     def adds_to(self, word: str) -> Tensor:
@@ -143,9 +140,8 @@ class Run:
         Returns:
             (num_layers, num_heads).
         """
-        llama = self.model.llama
-        scale = self.residual[-1][0, -1].square().mean().add(self.model.size.epsilon).rsqrt()
-        spoken = llama.unembedding[self.model.token_of(word)] * llama.final_norm.weight
+        scale = self.residual[-1][0, -1].square().mean().add(self.size.epsilon).rsqrt()
+        spoken = self.llama.unembedding[self.words.token_of(word)] * self.llama.final_norm.weight
         added: Tensor = self.writes() @ spoken * scale
         return added
 
@@ -165,7 +161,7 @@ class Run:
         """
         self._require(layer, head or 0)
         maps = self._attended(layer).maps
-        queries, keys = (turned(maps[part], self.model.size)[0] for part in ("queries", "keys"))
+        queries, keys = (turned(maps[part], self.size)[0] for part in ("queries", "keys"))
         found = queries @ keys.transpose(-2, -1)  # (num_heads, num_tokens, num_tokens)
         return found if head is None else found[head]
 
@@ -188,7 +184,7 @@ class Run:
             marked: bool, (num_tokens, num_tokens), queries down, keys across; the mean is over the
                 queries that have any.
         """
-        layers = [self.weights(layer) for layer in range(self.model.size.num_layers)]
+        layers = [self.weights(layer) for layer in range(self.size.num_layers)]
         on_marked = (torch.stack(layers) * marked).sum(dim=-1)
         return on_marked[..., marked.any(dim=-1)].mean(dim=-1)
 
@@ -197,10 +193,11 @@ class Run:
 
         It goes through the scale of the final norm and the embedding, as the whole stream does.
         """
-        llama = self.model.llama
-        spoken = llama.unembedding @ (self.write(layer, head, at) * llama.final_norm.weight)
+        spoken = self.llama.unembedding @ (
+            self.write(layer, head, at) * self.llama.final_norm.weight
+        )
         loudest = spoken.topk(how_many).indices.tolist()
-        return [word.strip() for word in self.model.pieces(loudest)]
+        return [word.strip() for word in self.words.pieces(loudest)]
 
     def mute_each(self, word: str | None = None) -> Tensor:
         """Mute all heads in turn, and return what is left of a word's probability each time.
@@ -216,7 +213,7 @@ class Run:
         """
         from tqdm import tqdm
 
-        layers = range(self.model.size.num_layers)
+        layers = range(self.size.num_layers)
         shown = tqdm(layers, "muting each head", file=sys.stdout, leave=False, mininterval=0.5)
         return torch.stack([self.mute_layer(layer, word) for layer in shown])
 
@@ -226,8 +223,8 @@ class Run:
         if self.changes:
             raise ValueError("heads are muted in turn in a run without changes; try run.again()")
         self._require(layer, 0)
-        token = int(self.probabilities.argmax()) if word is None else self.model.token_of(word)
-        llama, size = self.model.llama, self.model.size
+        token = int(self.probabilities.argmax()) if word is None else self.words.token_of(word)
+        llama, size = self.llama, self.size
         heads = torch.arange(size.num_heads)
 
         def mute_one_each(numbers: Tensor) -> None:
@@ -267,12 +264,12 @@ class Run:
 
         block = self._block(layer)
         x = block.reads(self.residual[layer]) if read is None else read
-        return attend(block.attention, self.model.size, x, edit, self._cuts(layer), **options)
+        return attend(block.attention, self.size, x, edit, self._cuts(layer), **options)
 
     def _part(self, part: str, layer: int, head: int) -> Tensor:
         self._require(layer, head)
         found = self._attended(layer).maps[part]
-        found = found if part == "values" else turned(found, self.model.size)
+        found = found if part == "values" else turned(found, self.size)
         return found[0, head]
 
     def _cuts(self, layer: int) -> dict[tuple[int, ...], Reads]:
@@ -295,13 +292,13 @@ class Run:
         return {part: self._block(layer).reads(stream) for part, stream in streams.items()}
 
     def _block(self, layer: int) -> Block:
-        return cast(Block, self.model.llama.blocks[layer])
+        return cast(Block, self.llama.blocks[layer])
 
     def _out_proj(self, layer: int) -> Tensor:
         return matrix_of(self._block(layer).attention, "out_proj")
 
     def _require(self, layer: int, head: int, at: int | None = None) -> None:
-        require_fits(Mute(layer, head, at), self.model.size, len(self.tokens))
+        require_fits(Mute(layer, head, at), self.size, len(self.tokens))
 
 
 def _layer(change: Intervention) -> int:

@@ -1,11 +1,45 @@
-"""Cut a text into tokens as the model's own tokenizer does."""
+"""Turn texts into token ids and back, as the model's own tokenizer does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+class Words:
+    """A tokenizer, or none: then tokens have no text, and are shown as their ids."""
+
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
+        self.tokenizer = tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text."""
+        if self.tokenizer is None:
+            raise ValueError("this model has no tokenizer; give token ids in place of a text")
+        return list(self.tokenizer.encode(text).ids)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of token ids."""
+        if self.tokenizer is None:
+            return " ".join(map(str, token_ids))
+        return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=False))
+
+    def pieces(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the text of each token, spaces included."""
+        return tuple(self.decode([token]) for token in token_ids)
+
+    def token_of(self, word: str) -> int:
+        """Return the id of a word of one token; a space is put before it unless it has one."""
+        found = self.encode(word if word[:1].isspace() else f" {word}")
+        if len(found) != 1:
+            raise ValueError(
+                f"{word!r} is {len(found)} tokens for this model, {self.pieces(found)}; give a "
+                "word of one, such as the first of these"
+            )
+        return found[0]
 
 
 def new_tokenizer(tokens: list[str], merges: list[str], special: list[str]) -> Tokenizer:

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 import traitlets
 
-from attncourse.language import Head, LanguageModel, Mute, Put, RecordedModel, Run
-from attncourse.language.recorded import INSTALL
+from attncourse.language import Head, LanguageModel, Mute, Put, Run
 from attncourse.panels.live import in_percent
 from attncourse.panels.states import bundle_of
 from attncourse.panels.widgets import Shown
@@ -73,7 +72,7 @@ def answer(read: Reader, request: Request) -> Answer:
             run = read(text)
             likely = next_words(run)
             line = f"The model goes on with {_said(likely[0])}."
-            layers = torch.stack([run.weights(i) for i in range(run.model.size.num_layers)])
+            layers = torch.stack([run.weights(i) for i in range(run.size.num_layers)])
             weights = in_percent(layers)  # layer by layer, head by head, row by row
             return {"line": line, "words": likely, "tokens": [*run.tokens], "weights": weights}
     raise ValueError(f"the panel asks for {request!r}, which it never should; run its cell again")
@@ -278,7 +277,7 @@ class SentenceBox(Shown):
     """A line to type in, the next words, and all heads of a language model.
 
     Args:
-        model: what language_model() returns. Of a recording it shows the twelve countries.
+        model: what language_model() returns.
         text: the sentence at the start.
     """
 
@@ -286,12 +285,7 @@ class SentenceBox(Shown):
     _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
     live = traitlets.Bool().tag(sync=True)
 
-    def __init__(self, model: LanguageModel | RecordedModel, text: str = TEXTS[0]) -> None:
-        if isinstance(model, RecordedModel):
-            sheet = recorded_sheet()
-            sheet["note"] += f" (to install it: {INSTALL})"
-            super().__init__(sheet=sheet, live=False)
-            return
+    def __init__(self, model: LanguageModel, text: str = TEXTS[0]) -> None:
         self._read = reader_of(model)
         request = {"text": text}
         shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}

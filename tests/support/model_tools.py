@@ -7,14 +7,14 @@ from types import ModuleType
 
 import pytest
 
-from attncourse.language import LanguageModel, ModelMissingError, installed_model
+from attncourse.language import LanguageModel, ModelMissingError, language_model
 
 
 @cache
 def the_model() -> LanguageModel:
     """Return the model; where there is none, skip the test, or fail it in CI."""
     try:
-        return installed_model()
+        return language_model()
     except ModelMissingError as missing:
         if os.environ.get("CI") == "true":
             pytest.fail(str(missing))

@@ -1,10 +1,8 @@
 """nbval runs every notebook; here it also learns whether the printed numbers are safe.
 
-A cell fails that prints a number on a rounding boundary: `support/rounding.py` finds it. Where the
-language model is not installed, the sentences that say so, on stderr, are no difference.
+A cell fails that prints a number on a rounding boundary: `support/rounding.py` finds it.
 """
 
-import importlib.util
 import json
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from attncourse.language.load import PACKAGE
 from support.forked_kernels import forked_kernels
 from support.rounding import Notes, golden_numbers
 
@@ -37,8 +34,6 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     folder = tempfile.TemporaryDirectory(prefix="notes-", ignore_cleanup_errors=True)
     item.parent.addfinalizer(folder.cleanup)
     notes = item.parent.stash[NOTES] = Notes(Path(folder.name) / "notes.json")
-    if importlib.util.find_spec(PACKAGE) is None:
-        item.parent.skip_compare += ("stderr",)
     kernel = item.parent.kernel
     request = kernel.execute_cell_input(notes.set_up, allow_stdin=False)
     kernel.await_reply(request, timeout=60)

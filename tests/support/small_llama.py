@@ -8,12 +8,15 @@ import gguf
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncourse.language import Cut, LlamaSize
-from attncourse.language.files import INSIDE, OUTSIDE
+from attncourse.language.files import in_file
 from attncourse.language.model import Llama, load_llama, shapes
 from attncourse.language.reader import LanguageModel
+from attncourse.language.words import Words
+from attnlib import attention, causal_mask, merge_heads, split_heads
+from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 
 SIZE = LlamaSize(
     num_layers=3,
@@ -50,7 +53,29 @@ def random_state(size: LlamaSize = SIZE, seed: int = 5) -> dict[str, Tensor]:
 
 
 def small_model(size: LlamaSize = SIZE, seed: int = 5) -> LanguageModel:
-    return LanguageModel(load_llama(size, random_state(size, seed)), None, None, "a small one")
+    llama = load_llama(size, random_state(size, seed))
+    return LanguageModel(llama, Words(None), None, "a small one")
+
+
+class SplitAttention(nn.Module):
+    """A reader's class: three projections, rotary positions, shared keys, plain PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.W_query = nn.Linear(84, 84)
+        self.W_key = nn.Linear(84, 42, bias=False)
+        self.W_value = nn.Linear(84, 42, bias=False)
+        self.out_proj = nn.Linear(84, 84)
+
+    def forward(self, x: Tensor, return_weights: bool = False):
+        cos_sin = rotary_cos_sin(torch.arange(x.shape[1]), 14, SIZE.rotary_base)
+        queries = rotate_interleaved(split_heads(self.W_query(x), 14), *cos_sin)
+        keys = rotate_interleaved(split_heads(self.W_key(x), 14), *cos_sin)
+        keys = keys.repeat_interleave(2, dim=1)
+        values = split_heads(self.W_value(x), 14).repeat_interleave(2, dim=1)
+        context_vec, attn_weights = attention(queries, keys, values, causal_mask(x.shape[1]))
+        context_vec = self.out_proj(merge_heads(context_vec))
+        return (context_vec, attn_weights) if return_weights else context_vec
 
 
 def fields_of(size: LlamaSize) -> dict[str, Any]:
@@ -65,19 +90,6 @@ def fields_of(size: LlamaSize) -> dict[str, Any]:
         "llama.rope.freq_base": size.rotary_base,
         "llama.attention.layer_norm_rms_epsilon": size.epsilon,
     }
-
-
-def tensors_of(size: LlamaSize, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a model's weights under the names of a GGUF file."""
-    found = {theirs: state[ours] for ours, theirs in OUTSIDE.items() if ours in state}
-    for layer in range(size.num_layers):
-        for ours, parts in INSIDE.items():
-            rows = state[f"blocks.{layer}.{ours}"]
-            cuts = [len(rows)] if len(parts) == 1 else [len(rows) // len(parts)] * len(parts)
-            cuts = list(size.widths) if "W_qkv" in ours else cuts
-            for part, some in zip(parts, rows.split(cuts), strict=True):
-                found[f"blk.{layer}.{part}.weight"] = some
-    return found
 
 
 def write_gguf(
@@ -109,7 +121,7 @@ def write_gguf(
 
 def small_file(path: Path) -> Path:
     """Write the file of small_model()."""
-    return write_gguf(path, tensors_of(SIZE, random_state()), fields_of(SIZE) | TOKENIZER)
+    return write_gguf(path, in_file(SIZE, random_state()), fields_of(SIZE) | TOKENIZER)
 
 
 def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict[str, Tensor]:

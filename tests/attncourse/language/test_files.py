@@ -1,19 +1,18 @@
-"""The GGUF file: what is read of it, and what is kept."""
+"""The GGUF file: what is read of it, what is cached, and what is said where there is no model."""
 
-import errno
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 
 from attncourse.__main__ import main
-from attncourse.language import forget, kept, load
-from attncourse.language.files import LlamaFile
-from attncourse.language.load import open_model
+from attncourse.language import ModelMissingError, forget, language_model, load, weight_cache
+from attncourse.language.files import LlamaFile, in_file
+from attncourse.language.load import INSTALL, open_model
 from support.small_llama import (
     SIZE,
     TOKENIZER,
@@ -22,20 +21,31 @@ from support.small_llama import (
     random_state,
     small_file,
     small_model,
-    tensors_of,
     write_gguf,
 )
 
+ROOT = Path(__file__).parents[3]
 EVEN = replace(SIZE, num_heads=2, num_kv_heads=1, width=64, hidden=96, num_layers=2, is_tied=True)
 
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path) -> Path:
-    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(name, str(tmp_path / "cache"))
-    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
-    monkeypatch.setattr(kept.sys, "platform", "linux")
-    return tmp_path / "cache" / "attnlib"
+    folder = tmp_path / "cache" / "attncourse"
+    monkeypatch.setattr(weight_cache, "cache_folder", lambda: folder)
+    return folder
+
+
+@pytest.fixture
+def installed(monkeypatch, tmp_path) -> Path:
+    """Install a small model in the place of the real one, and return its file."""
+    package = tmp_path / "stands_in"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('never imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(load, "PACKAGE", "stands_in")
+    small_file(package / load.FILE)
+    monkeypatch.setattr(load, "SHA256", load.fingerprint(package / load.FILE))
+    return package / load.FILE
 
 
 # What is read
@@ -44,33 +54,31 @@ def cache(monkeypatch, tmp_path) -> Path:
 @pytest.mark.parametrize("kind", ["F32", "Q4_1"])
 def test_weights_are_unpacked(tmp_path, kind):
     state, fields = random_state(EVEN), fields_of(EVEN) | TOKENIZER
-    path = write_gguf(tmp_path / "m.gguf", tensors_of(EVEN, state), fields, kind)
+    path = write_gguf(tmp_path / "m.gguf", in_file(EVEN, state), fields, kind)
     model = open_model(path, "m")
     for name, weight in model.llama.state_dict().items():
         largest = state[name].abs().max() * {"Q4_1": 0.2}.get(kind, 0.01)
         torch.testing.assert_close(weight, state[name], rtol=0, atol=float(largest))
-    logits = model.read([3, 1, 4]).logits
-    if kind == "F32":
-        assert torch.equal(logits, small_model(EVEN).read([3, 1, 4]).logits)
 
 
 def test_a_file_is_the_model_and_its_words(tmp_path):
-    path = small_file(tmp_path / "small.gguf")
-    model = open_model(path, "small")
+    model = open_model(small_file(tmp_path / "small.gguf"), "small")
     assert repr(model) == "<small: 3 layers of 6 heads>"
     assert model.size == replace(SIZE, epsilon=pytest.approx(1e-3))
     assert model.end == TOKENS.index("<end>")
     run = model.read("ab ab cab12<mark>")
     assert run.tokens == ("ab", " ab", " c", "ab", "1", "2", "<mark>")
     assert torch.equal(run.logits, small_model().read(run.token_ids).logits)
-    assert model.token_of("c") == model.token_of(" c") == TOKENS.index("Ġc")
+    assert model.words.token_of("c") == model.words.token_of(" c") == TOKENS.index("Ġc")
 
 
-def test_a_model_gives_back_each_tensor_of_its_file():
-    model, theirs = small_model(), tensors_of(SIZE, random_state())
-    assert model.shapes == {name: tuple(tensor.shape) for name, tensor in theirs.items()}
-    for name, tensor in theirs.items():
-        assert torch.equal(model.tensor(name), tensor), name
+def test_a_model_gives_back_each_tensor_of_its_file(tmp_path):
+    model, file = small_model(), LlamaFile(small_file(tmp_path / "m.gguf"))
+    assert model.shapes.keys() == file.tensors.keys()
+    for name, shape in model.shapes.items():
+        stored = torch.from_numpy(file.tensors[name].data.copy())
+        assert torch.equal(model.tensor(name), stored), name
+        assert tuple(stored.shape) == shape
     with pytest.raises(ValueError, match=r"has no tensor 'blk\.3\.attn_q\.weight'; model\.shapes"):
         model.tensor("blk.3.attn_q.weight")
 
@@ -78,38 +86,34 @@ def test_a_model_gives_back_each_tensor_of_its_file():
 def test_a_model_without_words_reads_ids():
     model = small_model()
     assert model.read([3, 1]).tokens == ("3", "1")
-    with pytest.raises(ValueError, match="no tokenizer of ours cuts texts as this model's"):
+    with pytest.raises(ValueError, match="this model has no tokenizer; give token ids"):
         model.read("ab")
 
 
-# What is kept
+# What is cached
 
 
 def test_what_was_unpacked_is_kept_and_used(tmp_path, cache, monkeypatch):
     path = small_file(tmp_path / "m.gguf")
     first = open_model(path, "m")
-    (file,) = cache.iterdir()
-    monkeypatch.setattr(load, "LlamaFile", lambda path: pytest.fail("it is kept"))
+    assert [file.suffix for file in cache.iterdir()] == [".safetensors"]
+    monkeypatch.setattr(load, "LlamaFile", lambda path: pytest.fail("it is cached"))
     again = open_model(shutil.copy(path, tmp_path / "other.gguf"), "m")
-    assert again.size == first.size
-    assert again.end == first.end
-    assert isinstance(again.tokenizer, Tokenizer)
+    assert (again.size, again.end) == (first.size, first.end)
     assert torch.equal(again.read("ab c").logits, first.read("ab c").logits)
-    assert file.suffix == ".safetensors"
 
 
-@pytest.mark.parametrize("damage", ["cut", "byte", "header", "empty", "layout"])
+@pytest.mark.parametrize("damage", ["cut", "header", "empty", "layout"])
 def test_a_damaged_copy_is_made_anew(tmp_path, cache, monkeypatch, damage):
     path = small_file(tmp_path / "m.gguf")
     expected = open_model(path, "m").read([3, 1, 4]).logits
     (file,) = cache.iterdir()
     data = bytearray(file.read_bytes())
-    middle = len(data) // 2
     if damage == "layout":
-        monkeypatch.setattr(kept, "LAYOUT", 2)
-    elif damage in ("byte", "header"):
-        data[middle if damage == "byte" else 40] ^= 1
-    file.write_bytes({"cut": data[:middle], "empty": b""}.get(damage, data))
+        monkeypatch.setattr(weight_cache, "LAYOUT", -1)
+    elif damage == "header":
+        data[40] ^= 1
+    file.write_bytes({"cut": data[: len(data) // 2], "empty": b""}.get(damage, data))
     made = []
     monkeypatch.setattr(load, "LlamaFile", lambda path: made.append(path) or LlamaFile(path))
     for _ in range(2):
@@ -117,12 +121,11 @@ def test_a_damaged_copy_is_made_anew(tmp_path, cache, monkeypatch, damage):
         assert made == [path]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_without_room_to_keep_it_works_and_leaves_nothing(tmp_path, cache, monkeypatch, number):
+def test_without_room_to_cache_it_works_and_leaves_nothing(tmp_path, cache, monkeypatch):
     def fail(*_args) -> None:
-        raise OSError(number, "no")
+        raise OSError("no space left")
 
-    monkeypatch.setattr(kept.zlib, "crc32", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     model = open_model(small_file(tmp_path / "m.gguf"), "m")
     assert torch.equal(model.read([3, 1]).logits, small_model().read([3, 1]).logits)
     assert list(cache.iterdir()) == []
@@ -130,20 +133,62 @@ def test_without_room_to_keep_it_works_and_leaves_nothing(tmp_path, cache, monke
 
 def test_one_command_forgets(tmp_path, cache, monkeypatch, capsys):
     open_model(small_file(tmp_path / "m.gguf"), "m")
-    monkeypatch.setattr("sys.argv", ["attnlib", "forget"])
+    monkeypatch.setattr("sys.argv", ["attncourse", "forget"])
     assert main() == 0
     assert not cache.exists()
-    assert re.search(r"removed .*attnlib, \d+ MB; the next load", capsys.readouterr().out)
-    assert forget() == f"nothing is kept in {cache}"
+    assert re.search(r"removed .*attncourse, \d+ MB; the next load", capsys.readouterr().out)
+    assert forget() == f"nothing is cached in {cache}"
+
+
+# Is it there?
+
+
+def test_the_file_is_found_without_importing_its_package(installed):
+    assert load.model_file() == installed
+    shown = "<SmolLM2-135M-Instruct (Hugging Face, 2024, Apache-2.0): 3 layers of 6 heads>"
+    assert repr(language_model()) == shown
+    assert "stands_in" not in sys.modules
+
+
+@pytest.mark.parametrize("fault", ["no package", "no file", "cut short", "changed"])
+def test_without_it_one_sentence_says_what_helps(installed, monkeypatch, fault):
+    data = installed.read_bytes()
+    if fault == "no package":
+        monkeypatch.setattr(load, "PACKAGE", "no_such_package")
+    elif fault == "no file":
+        installed.unlink()
+    else:
+        installed.write_bytes(data[:-9] if fault == "cut short" else data[:-9] + b"x" + data[-8:])
+    said = "is not installed" if fault.startswith("no") else "cut short or changed"
+    with pytest.raises(ModelMissingError, match=said) as missing:
+        language_model()
+    assert str(missing.value).endswith(f"; try: {INSTALL}")
+    assert missing.value._render_traceback_() == [f"ModelMissingError: {missing.value}"]
 
 
 @pytest.mark.parametrize(
-    ("platform", "folder"),
-    [("linux", "home/.cache"), ("darwin", "home/Library/Caches"), ("win32", "home/AppData/Local")],
+    ("error", "words"),
+    [
+        (MemoryError(), "no room in memory for the language model"),
+        (OSError(12, "cannot map"), "no room in memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "no room in memory"),
+        (ModuleNotFoundError(name="gguf"), "needs gguf, which is not installed; try: pip install"),
+    ],
 )
-def test_it_is_kept_where_the_system_says(tmp_path, monkeypatch, platform, folder):
-    monkeypatch.setattr(kept.sys, "platform", platform)
-    assert (kept.cache_folder() == tmp_path / "cache" / "attnlib") == (platform != "darwin")
-    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name)
-    assert kept.cache_folder() == tmp_path / folder / "attnlib"
+def test_what_the_machine_lacks_is_said_and_other_errors_pass(installed, monkeypatch, error, words):
+    errors = [error, RuntimeError("shapes do not match")]
+
+    def fail(*_args) -> None:
+        raise errors.pop(0)
+
+    monkeypatch.setattr(load, "open_model", fail)
+    with pytest.raises(ModelMissingError, match=words):
+        language_model()
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        language_model()
+
+
+def test_the_command_names_the_package_that_is_pinned():
+    pinned = (ROOT / "requirements-model.txt").read_text().splitlines()
+    (line,) = [line for line in pinned if not line.startswith("#")]
+    assert line.startswith(INSTALL.split()[-1] + " --hash=sha256:")

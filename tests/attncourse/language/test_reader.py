@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attncourse.language import LanguageModel, Mute
+from attncourse.checks.big_model import _block
+from attncourse.language import LanguageModel, Mute, weight_cache
 from attncourse.language.load import open_model
 from attncourse.language.model import Llama
-from support.small_llama import SIZE, TOKENS, small_file, small_model
+from attncourse.language.words import Words
+from support.small_llama import SIZE, TOKENS, SplitAttention, small_file, small_model
 
 START = [17, 3, 89]
 MUTED = (Mute(1, 4),)
@@ -19,7 +21,7 @@ MUTED = (Mute(1, 4),)
 def model(tmp_path_factory) -> LanguageModel:
     folder = tmp_path_factory.mktemp("small")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
+        patch.setattr(weight_cache, "cache_folder", lambda: folder)
         return open_model(small_file(folder / "m.gguf"), "m")
 
 
@@ -42,16 +44,12 @@ def test_the_cache_changes_nothing(model):
 
 
 def test_a_class_without_a_cache_reads_the_whole_text_again(model):
-    from test_language_runs import SplitAttention
-
     there = model.with_attention(SplitAttention)
     assert there.llama.new_caches(7) == []
     assert list(there.tokens_after(START, 5)) == slowly(model, 5)
 
 
 def test_a_class_that_takes_a_cache_and_makes_none_is_given_a_dictionary_for_each_layer(model):
-    from test_language_runs import SplitAttention
-
     seen = []
 
     class Keeping(SplitAttention):
@@ -68,10 +66,6 @@ def test_a_class_that_takes_a_cache_and_makes_none_is_given_a_dictionary_for_eac
 
 
 def test_a_block_of_ones_own_is_used_in_every_layer(model):
-    from test_language_runs import SplitAttention
-
-    from attncourse.checks.big_model import _block
-
     there = model.with_attention(SplitAttention, _block)
     for changes in ((), MUTED):
         found, expected = there.read(START, *changes), model.read(START, *changes)
@@ -82,8 +76,6 @@ def test_a_block_of_ones_own_is_used_in_every_layer(model):
 
 
 def test_what_a_block_of_ones_own_gives_to_attention_is_what_its_heads_read(model):
-    from test_language_runs import SplitAttention
-
     def without_norm(x, layer):
         x = x + layer.attention(x)
         return x + layer.narrow(layer.widen(layer.norm_2(x)).chunk(2, dim=-1)[0])
@@ -104,16 +96,6 @@ def test_what_a_block_of_ones_own_gives_to_attention_is_what_its_heads_read(mode
         never.read(START).weights(0)
 
 
-def test_the_largest_logits_are_those_of_the_last_token(model):
-    run = model.read(START)
-    tokens, logits = zip(*run.largest_logits(4), strict=True)
-    assert list(logits) == sorted(logits, reverse=True)
-    torch.testing.assert_close(run.logits[-1].topk(4).values, torch.tensor(logits))
-    assert list(tokens) == run.logits[-1].topk(4).indices.tolist()
-    asked = torch.tensor([7, 3])
-    torch.testing.assert_close(run.logits_of(asked), run.logits[-1][asked])
-
-
 def test_draws_follow_seed_temperature_and_top_k(model):
     def drawn(**options) -> list[int]:
         return list(model.tokens_after(START, 11, **options))
@@ -129,15 +111,15 @@ def test_draws_have_the_probabilities_of_the_model(model):
     three = logits.topk(3)
     expected = torch.zeros(101).scatter(0, three.indices, three.values.softmax(-1))
     counts = torch.zeros(101)
-    for seed in range(300):
+    for seed in range(100):
         counts[next(model.tokens_after(START, 1, temperature=0.7, top_k=3, seed=seed))] += 1
-    torch.testing.assert_close(counts / 300, expected, rtol=0, atol=0.1)
+    torch.testing.assert_close(counts / 100, expected, rtol=0, atol=0.15)
 
 
 def test_it_stops_at_the_end_token_and_at_the_context_length(model):
     written = slowly(model, 34)
     assert list(model.tokens_after(START, 99)) == written  # 37 with the start
-    whole = LanguageModel(model.llama, model.tokenizer, written[4], "ends early")
+    whole = LanguageModel(model.llama, model.words, written[4], "ends early")
     assert list(whole.tokens_after(START, 99)) == written[: written.index(written[4])]
     full = list(range(37))
     assert list(model.tokens_after(full, 5)) == []
@@ -145,7 +127,7 @@ def test_it_stops_at_the_end_token_and_at_the_context_length(model):
 
 def test_it_writes_text_and_an_interruption_keeps_it(model, monkeypatch):
     ids = model.token_ids("ab ab c")
-    pieces = model.pieces(list(model.tokens_after(ids.tolist(), 6)))
+    pieces = model.words.pieces(list(model.tokens_after(ids.tolist(), 6)))
     assert model.write("ab ab c", 6) == "ab ab c" + "".join(pieces)
     assert model.write(ids, 6) == "ab ab c" + "".join(pieces)
     plain, calls = Llama.forward, []
@@ -158,6 +140,22 @@ def test_it_writes_text_and_an_interruption_keeps_it(model, monkeypatch):
 
     monkeypatch.setattr(Llama, "forward", interrupted)
     assert model.write("ab ab c", 6) == "ab ab c" + "".join(pieces[:3])
+
+
+def test_a_character_of_several_tokens_is_written_once_or_not_at_all(model, monkeypatch):
+    """As with a leaf, which is four tokens of one byte each."""
+    tokens, end = ["\xf0", "\x9f", "\x8d", "\x83"], 7
+
+    class Bytes(Words):
+        def decode(self, token_ids) -> str:
+            spelled = "".join(tokens[i] for i in token_ids)
+            return spelled.encode("latin-1").decode("utf-8", "replace")
+
+    there = LanguageModel(model.llama, Bytes(None), end, "bytes")
+    monkeypatch.setattr(there, "tokens_after", lambda ids, n, *_: iter([2, 3, 0, 1][:n]))
+    assert there.write([0, 1], 2) == "\N{LEAF FLUTTERING IN WIND}"
+    assert there.write([0, 1], 4) == "\N{LEAF FLUTTERING IN WIND}"
+    assert there.write([0, 1], 1) == ""
 
 
 @pytest.mark.parametrize(
