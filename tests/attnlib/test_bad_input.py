@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.validate import require_positive_int, require_probability
 from support.cases import CASES, D_IN, SEVERAL_HEADS, T, name, nested, refused, tokens
 
@@ -51,13 +50,6 @@ def test_what_is_not_a_size(value, error, words):
 def test_arguments_of_every_class(case, argument, value, error, rule):
     with refused(error, f"{argument} must {rule}, not {value!r}"):
         case.build(**{argument: value})
-
-
-@pytest.mark.promise(number=10)
-@pytest.mark.parametrize("case", SEVERAL_HEADS, ids=name)
-def test_num_heads(case):
-    with refused(ValueError, "num_heads must be a positive int, not 0"):
-        case.cls(**{**case.arguments(), "num_heads": 0})
 
 
 @pytest.mark.promise(number=10)
@@ -180,9 +172,3 @@ def test_sizes_and_rates_of_numpy(case, size, rate):
     for part in module.modules():
         assert not any(isinstance(value, np.generic) for value in vars(part).values())
     torch.testing.assert_close(module.eval()(tokens()), plain.eval()(tokens()))
-
-
-def test_large_sizes_of_few_bits_do_not_overflow():
-    module = FusedMultiHeadAttention(np.uint8(8), np.uint8(200), 5, 0.0, np.uint8(2))
-    assert module.widths == (200, 200, 200)
-    assert MultiHeadAttention(8, np.uint8(200), 5, 0.0, 2)(torch.ones(1, 5, 8)).shape == (1, 5, 200)

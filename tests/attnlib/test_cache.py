@@ -70,17 +70,6 @@ def test_what_lies_beyond_the_last_token_is_never_read():
     assert cache.keys[:, :, T:].isnan().all()
 
 
-def test_after_a_reset_it_begins_anew():
-    module, x = build(), tokens()
-    cache = module.new_cache(B, T)
-    in_pieces(module, tokens(seed=3), [2, 5], cache)
-    keys = cache.keys.data_ptr()
-    cache.reset()
-    assert cache.num_tokens == 0
-    torch.testing.assert_close(in_pieces(module, x, [3, 4], cache), module(x))
-    assert cache.keys.data_ptr() == keys
-
-
 @pytest.mark.parametrize("return_weights", [False, True])
 def test_under_autocast(return_weights):
     """The cache has the dtype of the weights; what autocast makes is kept in it as it is."""

@@ -276,13 +276,6 @@ def test_biases_that_differ_are_named(which):
             convert(module)
 
 
-@pytest.mark.promise(number=26)
-def test_rotary_positions_have_no_place_in_the_split_class():
-    fused = FusedMultiHeadAttention(3, 8, 5, 0.0, 2, rotary_base=100.0)
-    with pytest.raises(ValueError, match=r"rotary_base=100\.0 has no place in MultiHeadAttention"):
-        fused_to_split(fused)
-
-
 # The same weights in other places
 
 

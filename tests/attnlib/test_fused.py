@@ -105,10 +105,6 @@ def test_shared_heads_are_repeated_heads(num_heads, num_kv_heads, qkv_bias, dtyp
     assert_close(fused(x, True)[1], split(x, True)[1], tolerance)
 
 
-def test_as_many_shared_heads_as_heads_is_the_usual_attention():
-    assert torch.equal(build(num_kv_heads=H)(tokens()), build()(tokens()))
-
-
 @pytest.mark.parametrize(
     ("device", "dtype", "has_mask", "shares"),
     [
