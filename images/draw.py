@@ -19,10 +19,10 @@ from attncourse.examples import SEED, journey
 from attncourse.panels.sentence import (
     CARRIER,
     TEXTS,
-    draw_telling,
+    static_picture,
     key_of,
     recorded_answers,
-    unpacked,
+    unpack_weights,
 )
 from attncourse.pictures.cells import head_tag
 from attncourse.pictures.letters import SIZE
@@ -162,7 +162,7 @@ def bent_arrow(*points: Point, color: str = INK) -> list[Item]:
 
 def transplant() -> Scene:
     """Return what the panel of the first page leaves where nothing can be moved, on a page."""
-    told = draw_telling()
+    told = static_picture()
     items = tuple(shift(told.items, 12, 9))  # its own margins are narrower
     return Scene(WIDTH, told.height + 15, told.alt, items)
 

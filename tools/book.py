@@ -26,15 +26,15 @@ from bs4 import BeautifulSoup, Tag
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
-from attncourse.panels.states import Panel
+from attncourse.panels.panel import Panel, pack
 from working_copy import ROOT, answers, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
-PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
-LIVE_BOX = re.compile(r"\bLiveBox\(([A-Z]\w*)\)")
-SENTENCE_BOX = re.compile(r"\bSentenceBox\(")
+PANEL_BOX = re.compile(r"\bPanelWidget\(([A-Z]\w*)\)")
+LIVE_BOX = re.compile(r"\bLiveWidget\(([A-Z]\w*)\)")
+SENTENCE_BOX = re.compile(r"\bSentenceWidget\(")
 IMPORT = re.compile(r"^from (attn(?:lib|course)[.\w]*) import (.+)", re.MULTILINE)
 MODULE, LOOKS = (ROOT / "attncourse" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
 PLAIN_PANEL = ".attn-panel:not(.attn-sentence, .attn-live)"
@@ -56,7 +56,7 @@ def in_page(module: str, looks: str, shown: str) -> str:
 
 FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_PANEL)
 SENTENCE_END = in_page(
-    sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
+    sentence.MODULE, sentence.STYLE, ".attn-sentence"
 )
 RUN_IT = "run-it"
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY")  # owner/name, where a workflow builds the book
@@ -92,17 +92,18 @@ def panels_of(
 def section(panel: Panel, sheet: dict[str, Any]) -> str:
     """Return a panel as HTML: the page at the start, and its sheet, which replaces it, as JSON."""
     start = panel.page(panel.default)
+    pictures = "".join(picture["svg"] for picture in start["pictures"])
     return (
         f'<div class="attn-panel"><p>{html.escape(start["line"])}</p>'
-        f'<div class="attn-sheet">{start["scenes"][0]["picture"]}</div></div>\n'
-        f'<script type="application/json">{in_script(sheet)}</script>'
+        f'<div class="attn-pictures">{pictures}</div></div>\n'
+        f'<script type="application/json">{in_script(pack(sheet))}</script>'
     )
 
 
 def sentence_section() -> str:
     """Return the panel of twelve sentences as HTML: its picture, its sheet, and what draws it."""
     return (
-        f'<div class="attn-panel attn-sentence">{sentence.draw_telling().svg()}</div>\n'
+        f'<div class="attn-panel attn-sentence">{sentence.static_picture().svg()}</div>\n'
         f'<script type="application/json">{in_script(sentence.recorded_sheet())}</script>\n'
         f"{SENTENCE_END}"
     )
@@ -146,8 +147,8 @@ def live_section(panel: live.LivePanel) -> str:
     kind = f"attn-panel attn-live attn-{panel.name}"
     return (
         f'<div class="{kind}">{panel.draw().svg()}</div>\n'
-        f'<script type="application/json">{in_script(panel.sheet())}</script>\n'
-        f"{in_page(panel.module(), live.LOOKS.read_text('utf-8'), f'.attn-{panel.name}')}"
+        f'<script type="application/json">{in_script(panel.to_json())}</script>\n'
+        f"{in_page(panel.module(), live.STYLE, f'.attn-{panel.name}')}"
     )
 
 
@@ -168,7 +169,7 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     for place, computing in panels_of(notebook, LIVE_BOX):
         shown.setdefault(place, []).append(live_section(computing))
     for place, panel in panels_of(notebook):
-        shown.setdefault(place, []).append(section(panel, panel.sheet()))
+        shown.setdefault(place, []).append(section(panel, panel.to_json()))
     for place, sections in shown.items():
         cell = notebook["cells"][place - 1]
         printed = [output for output in cell["outputs"] if output["output_type"] == "stream"]
@@ -239,7 +240,7 @@ def write_front(source: Path) -> None:
     sections = {
         "panel": f'{style}\n<div class="front">{sentence_section()}</div>',
         "borrowed": borrowed(),
-        "painted": f"<div>{live_section(live.PAINTED)}</div>",
+        "painted": f"<div>{live_section(live.PAINTED_PATTERN)}</div>",
     }
     text = front.read_text("utf-8").replace(CARDS, CARDS.replace("><", f">{cards()}<"))
     for place, shown in sections.items():

@@ -6,24 +6,24 @@ imported explicitly. live has the panels that compute in the page. Panels may im
 else; nothing imports panels.
 """
 
-from attncourse.panels.gallery import GALLERY
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.live import LEAK, MINI, PAINTED, TYPED
-from attncourse.panels.running_softmax import TILES
-from attncourse.panels.steps import NUMBER_STEPS, OnePiece
+from attncourse.panels.gallery import MISTAKE_GALLERY
+from attncourse.panels.live import LEAK_DETECTOR, MINI_MODEL, PAINTED_PATTERN, TYPED_LETTERS
+from attncourse.panels.online_softmax import ONLINE_SOFTMAX
+from attncourse.panels.stacked_heads import STACKED_HEADS
 from attncourse.panels.torch_equality import TORCH_EQUALITY
-from attncourse.panels.weight_columns import WEIGHT_SPLIT
+from attncourse.panels.weight_split import WEIGHT_SPLIT
+from attncourse.panels.worked_example import WORKED_EXAMPLE, InlinedAttention
 
 __all__ = [
-    "GALLERY",
-    "LEAK",
-    "MINI",
-    "NUMBER_STEPS",
-    "PAINTED",
+    "LEAK_DETECTOR",
+    "MINI_MODEL",
+    "MISTAKE_GALLERY",
+    "ONLINE_SOFTMAX",
+    "PAINTED_PATTERN",
     "STACKED_HEADS",
-    "TILES",
     "TORCH_EQUALITY",
-    "TYPED",
+    "TYPED_LETTERS",
     "WEIGHT_SPLIT",
-    "OnePiece",
+    "WORKED_EXAMPLE",
+    "InlinedAttention",
 ]

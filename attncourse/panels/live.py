@@ -30,7 +30,7 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
 HERE = Path(__file__).parent
-LOOKS = HERE / "live.css"
+STYLE = HERE.joinpath("live.css").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class LivePanel:
         files = (HERE / f"{name}.js" for name in ("live", self.name))
         return "\n".join(file.read_text("utf-8") for file in files)
 
-    def sheet(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return all that a browser needs."""
         return {"name": self.name, "title": self.title, **self.data()}
 
@@ -65,7 +65,7 @@ def _draw_mini() -> Scene:
     return planes_picture(read.tokens, read.queries[-1], read.keys, read.values, read.numbers)
 
 
-MINI = LivePanel("mini", "the mini model", _mini, _draw_mini)
+MINI_MODEL = LivePanel("mini", "the mini model", _mini, _draw_mini)
 
 
 # The leak detector of lessons 01 and 06
@@ -126,7 +126,7 @@ def _draw_leak() -> Scene:
     return replace(drawn, alt=f"A table: {title}. {alt}")
 
 
-LEAK = LivePanel("leak", "the leak detector", _leak, _draw_leak)
+LEAK_DETECTOR = LivePanel("leak", "the leak detector", _leak, _draw_leak)
 
 
 # The two-layer model of lesson 08
@@ -159,7 +159,7 @@ def _draw_letters() -> Scene:
     return replace(drawn, alt=f"Where the four heads of the two-layer model look in {SHOWN}.")
 
 
-TYPED = LivePanel("letters", "your own letters", _letters, _draw_letters)
+TYPED_LETTERS = LivePanel("letters", "your own letters", _letters, _draw_letters)
 
 
 # The heads of two language models, ranked by a pattern
@@ -209,4 +209,4 @@ def _draw_painted() -> Scene:
     return weights_picture(maps, text.tokens, causal_mask(count), cell=16, heads=heads, columns=4)
 
 
-PAINTED = LivePanel("paint", "all heads by a pattern", _painted, _draw_painted)
+PAINTED_PATTERN = LivePanel("paint", "all heads by a pattern", _painted, _draw_painted)

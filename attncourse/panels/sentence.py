@@ -19,15 +19,14 @@ import traitlets
 
 from attncourse.language import Head, LanguageModel, Mute, Put, Run
 from attncourse.panels.live import in_percent
-from attncourse.panels.states import bundle_of
-from attncourse.panels.widgets import Shown
+from attncourse.panels.widgets import PANEL_STYLE, WidgetWithPicture
 from attncourse.pictures.alt_text import say_number
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, INK, PAPER, head_color, tint
+from attncourse.pictures.palette import FAINT, PAPER, head_color
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
 HERE = Path(__file__).parent
-MODULE, LOOKS = HERE / "sentence.js", HERE / "sentence.css"
+MODULE, STYLE = (HERE.joinpath(f"sentence.{kind}").read_text("utf-8") for kind in ("js", "css"))
 RECORDING = HERE / "data" / "sentence.json"  # tools/record_sentence.py wrote it
 CARRIER = Head(23, 4)  # the head that carries a country to the last word
 COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
@@ -196,59 +195,42 @@ def _sheet(
 # The picture that stays where nothing can be moved
 
 
-def draw_telling() -> Scene:
+SIZE = 24.0  # of the letters of the sentence, in pixels
+ROWS = 64.0, 128.0, 192.0  # the middles of the three lines
+WHAT = 466.0  # where a line says what was done
+
+
+def static_picture() -> Scene:
     """Return what the model says as it is, with the carrier muted, and with Italy's numbers."""
     answers, head, (text, other) = recorded_answers(), list(CARRIER), TEXTS[:2]
     plain = answers[key_of({"text": text})]
     muted = answers[key_of({"text": text, "head": head, "muted": True})]
     put = answers[key_of({"text": text, "head": head, "from": other})]
-    weights = unpacked(plain)[CARRIER][-1].tolist()
+    weights = unpack_weights(plain)[CARRIER][-1].tolist()
     most = max(range(len(weights)), key=weights.__getitem__)
     looks = f"{CARRIER} looks at {plain['tokens'][most].strip()} ({weights[most]:.2f})"
-    told = (looks, f"{CARRIER} is muted", f"{CARRIER} has {COUNTRIES[1]}'s numbers")
+    what = (looks, f"{CARRIER} is muted", f"{CARRIER} has {COUNTRIES[1]}'s numbers")
     items: list[Item] = []
-    for i, (said, line) in enumerate(zip((plain, muted, put), told, strict=True)):
+    for y, said, done in zip(ROWS, (plain, muted, put), what, strict=True):
+        middles, end, x = [], 4.0, 4.0
+        for word in text.split():
+            wide = text_width(word, SIZE)
+            items.append(Words(x + wide / 2, y, word, size=SIZE))
+            middles.append(x + wide / 2)
+            end, x = x + wide, x + wide + 0.28 * SIZE
+        word, share = said["words"][0]
         color = head_color(0) if said is put else FAINT
-        middles, end = _spell(items, text, DOWN[i], LETTERS, INK)
-        _chip(items, end + 14, DOWN[i], said["words"][0], color)
-        items.append(Words(TOLD, DOWN[i], line, "start", FAINT, size=15))
-    middles, end = _spell([], text, 0.0, LETTERS, INK)
+        items += [
+            Box(end + 14, y - 19, 104, 38, color, radius=8),
+            Words(end + 66, y, word, color=PAPER, size=22, bold=True),
+            Words(end + 126, y, f"{share:.2f}", "start", size=15),
+            Words(WHAT, y, done, "start", FAINT, size=15),
+        ]
     for middle, weight in zip(middles[:-1], weights[:-1], strict=True):
         if weight >= 0.05:
-            items.append(_arc(middle, middles[-1], DOWN[0] - 20, weight))
-    start = end - text_width(other, LENT)
-    _spell(items, other, DOWN[2] - 78, LENT, FAINT, start)
-    for i in range(64):  # numbers on their way
-        place = middles[-1] - 20 + 5 * (i % 8), DOWN[2] - 60 + 5 * (i // 8)
-        items.append(Box(*place, 4, 4, tint(head_color(0), 0.3 + i * 29 % 64 / 90)))
+            items.append(_arc(middle, middles[-1], ROWS[0] - 20, weight))
     alt = f"{plain['line']} {looks}. {muted['line']} {put['line']}"
-    return Scene(684, DOWN[-1] + 30, alt, tuple(items))
-
-
-LETTERS, LENT = 24.0, 17.0  # of the sentence, and of the one that lends
-DOWN = 64.0, 128.0, 262.0  # the three lines, in pixels
-TOLD = 466.0  # where it is told what was done
-
-
-def _spell(
-    items: list[Item], text: str, y: float, size: float, color: str, x: float = 4.0
-) -> tuple[list[float], float]:
-    """Write a sentence word by word; return the middles of its words, and where it ends."""
-    middles = []
-    for word in text.split():
-        wide = text_width(word, size)
-        items.append(Words(x + wide / 2, y, word, color=color, size=size))
-        middles.append(x + wide / 2)
-        x += wide + 0.28 * size
-    return middles, x - 0.28 * size
-
-
-def _chip(items: list[Item], x: float, y: float, said: tuple[str, float], color: str) -> None:
-    """Write a word that the model says, and its probability."""
-    word, share = said
-    items.append(Box(x, y - 19, 104, 38, color, radius=8))
-    items.append(Words(x + 52, y, word, color=PAPER, size=22, bold=True))
-    items.append(Words(x + 112, y, f"{share:.2f}", "start", size=15))
+    return Scene(684, ROWS[-1] + 30, alt, tuple(items))
 
 
 def _arc(left: float, right: float, y: float, weight: float) -> Line:
@@ -260,7 +242,7 @@ def _arc(left: float, right: float, y: float, weight: float) -> Line:
     return Line(points, head_color(0), 1 + 6 * weight)
 
 
-def unpacked(reading: Answer) -> torch.Tensor:
+def unpack_weights(reading: Answer) -> torch.Tensor:
     """Return the weights of an answer, (num_layers, num_heads, num_tokens, num_tokens)."""
     size = len(reading["tokens"])
     queries, keys = torch.tril_indices(size, size)
@@ -273,7 +255,7 @@ def unpacked(reading: Answer) -> torch.Tensor:
 # The widget
 
 
-class SentenceBox(Shown):
+class SentenceWidget(WidgetWithPicture):
     """A line to type in, the next words, and all heads of a language model.
 
     Args:
@@ -282,7 +264,8 @@ class SentenceBox(Shown):
     """
 
     _esm = MODULE
-    _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
+    _css = PANEL_STYLE + STYLE
+    sheet = traitlets.Dict().tag(sync=True)
     live = traitlets.Bool().tag(sync=True)
 
     def __init__(self, model: LanguageModel, text: str = TEXTS[0]) -> None:
@@ -304,8 +287,8 @@ class SentenceBox(Shown):
                     said = {"error": str(error) or type(error).__name__}
                 self.send({"number": number, "answer": said})
 
-    def bundle(self) -> dict[str, str]:
-        return bundle_of(draw_telling())
+    def static_picture(self) -> Scene:
+        return static_picture()
 
     def __repr__(self) -> str:
         return f"<{self.sheet['name']}: {self.sheet['texts'][0]}>"

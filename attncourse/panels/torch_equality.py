@@ -11,10 +11,8 @@ from torch import Tensor, nn
 
 from attncourse.compare import all_gradients, at_most
 from attncourse.examples import journey, seeded
-from attncourse.panels.states import Panel
-from attncourse.panels.touch import Touch, map_from, write_lines
-from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above
+from attncourse.panels.panel import Heatmap, Panel, cell_texts
+from attncourse.pictures.scene import Scene
 from attncourse.pictures.weights import weights_picture
 from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib.functional import causal_mask
@@ -28,9 +26,8 @@ SEEN = {  # each call, and what is to be seen in the maps
     "biases not copied": "causal triangles with other weights",
 }
 CALLS = tuple(SEEN)
-CELL, WIDER = 15.0, 18.0  # of six maps in a row, and of fewer, in pixels
+CELL = 17.0  # of a map, in pixels: two maps and their names are as wide as a phone
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
-LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
 
 class TorchEquality(NamedTuple):
@@ -109,39 +106,20 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
     return outputs.detach(), weights.detach(), gradients
 
 
-def draw_torch_equality(data: TorchEquality) -> Scene:
-    """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
-    cell = CELL if data.num_heads > 4 else WIDER
-    return above(_dots(data, 224.0), _maps(data, cell, data.num_heads))
-
-
-def draw_narrow_equality(data: TorchEquality) -> Scene:
-    """Draw the same for a phone, two maps in a row."""
-    return above(_dots(data, 166.0), _maps(data, CELL, 2))
-
-
-def _maps(data: TorchEquality, cell: float, columns: int | None = None) -> Scene:
-    """Return the weights of PyTorch's heads; what nobody sees is gray."""
+def draw_torch_equality(data: TorchEquality) -> tuple[Scene]:
+    """Draw the weights of PyTorch's heads; what no query attends to is gray."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
-    maps = weights_picture(data.their_weights, data.tokens, nobody, cell, columns=columns)
-    return replace(maps, alt=f"Maps of PyTorch's heads: {SEEN[data.call]}.")
+    maps = weights_picture(data.their_weights, data.tokens, nobody, CELL, columns=2)
+    return (replace(maps, alt=f"Maps of PyTorch's heads: {SEEN[data.call]}."),)
 
 
-def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
-    """Return the cells of the maps: each says the weight in PyTorch's module and in ours."""
-    maps = [
-        map_from(
-            first,
-            f"head {h}",
-            h,
-            {
-                "PyTorch": write_lines(data.their_weights[h], causal=False),
-                "ours": write_lines(data.attn_weights[h], causal=False),
-            },
-        )
-        for h, first in enumerate(scene.named("map"))
+def heatmaps_of_both(data: TorchEquality) -> list[Heatmap]:
+    """Return the maps; each cell says the weight in PyTorch's module and in ours."""
+    both = zip(data.their_weights, data.attn_weights, strict=True)
+    return [
+        Heatmap(f"head {h}", data.tokens, cell_texts(PyTorch=theirs, ours=ours))
+        for h, (theirs, ours) in enumerate(both)
     ]
-    return Touch(data.tokens, maps, arcs=False)
 
 
 def readout_torch_equality(data: TorchEquality) -> str:
@@ -168,48 +146,13 @@ def _bounds(data: TorchEquality) -> dict[str, float]:
     }
 
 
-def _dots(data: TorchEquality, width: float) -> Scene:
-    """Return one dot for each bound, on a logarithmic axis so wide."""
-    label, top, row = 78.0, 48.0, 24.0
-    bottom = top + 3 * row
-
-    def place(value: float) -> float:
-        value = min(max(value, LEFT), RIGHT)
-        return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
-
-    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", "start", bold=True)]
-    for exponent in range(-8, 1, 2):
-        x = place(10.0**exponent)
-        items.append(Line(((x, top), (x, bottom)), HATCH, 0.5))
-        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}"))
-    bounds = _bounds(data)
-    for i, (name, bound) in enumerate(bounds.items()):
-        y = top + i * row
-        items.append(Words(label - 6, y + row / 2, name, "end"))
-        items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), HATCH, 0.5))
-        said = Words(label + width + 10, y + row / 2, _said(bound), "start", mono=True)
-        if math.isnan(bound):  # on no axis; hatched, as in the maps
-            items.append(Box(said.x, said.y - 6, 12, 12, PAPER, HATCH, hatched=True))
-            said = said._replace(x=said.x + 20)
-        else:
-            items.append(Box(place(bound) - 6, said.y - 6, 12, 12, fill=FAINT, radius=6))
-        items.append(said)
-    eps = torch.finfo(torch.float32).eps
-    items.append(Line(((place(eps), top - 6), (place(eps), bottom)), INK, 1.0, dashed=True))
-    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}"))
-    each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
-    alt = f"Largest difference between PyTorch and ours: {each}."
-    return Scene(label + width + 84, bottom + 24, alt, tuple(items))
-
-
 TORCH_EQUALITY = Panel(
     name="torch equality",
     controls={"num_heads": HEAD_COUNTS, "call": CALLS},
     default={"num_heads": 2, "call": CALLS[0]},
     compute=compute_torch_equality,
     draw=draw_torch_equality,
-    draw_narrow=draw_narrow_equality,
     readout=readout_torch_equality,
-    touch=touch_torch_equality,
-    telling=tuple({"num_heads": 2, "call": call} for call in CALLS),
+    heatmaps=heatmaps_of_both,
+    static_states=tuple({"num_heads": 2, "call": call} for call in CALLS),
 )

@@ -10,8 +10,6 @@ plots has curves and bars, drawn by matplotlib. Pictures import nothing else of 
 from attncourse.pictures.arcs import arcs_picture
 from attncourse.pictures.fault_table import FaultTable
 from attncourse.pictures.head_columns import (
-    blocks_and_maps_picture,
-    blocks_beside_maps_picture,
     product_picture,
 )
 from attncourse.pictures.matrices import difference_picture
@@ -35,8 +33,6 @@ __all__ = [
     "above",
     "arcs_picture",
     "beside",
-    "blocks_and_maps_picture",
-    "blocks_beside_maps_picture",
     "difference_picture",
     "head_picture",
     "losses_picture",

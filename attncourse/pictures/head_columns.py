@@ -5,14 +5,13 @@ The first two show weights as x meets them, x @ W: a head is a block of columns 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from attncourse.pictures.cells import Cell, grid, head_tag
-from attncourse.pictures.letters import SIZE, text_width
+from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -157,147 +156,67 @@ def _sum(x: float, y: float, parts: Sequence[float], total: float) -> list[Item]
 
 # Blocks and maps
 
-LEFT = 64.0  # of the weight
-MAP = 150.0  # the largest side of a map
-NARROW = 80.0  # maps of narrower blocks stand in two rows
-BAND = 24.0  # how wide what joins a block to a map of the second row is, between two of the first
-FOOT = 24.0  # below a map
-APART, FREE = 24.0, 72.0  # between two blocks, where there is room; all of the room
+SLIM = 38.0  # pixels of a number, so that six of them and a map are as wide as a phone
+MOST = 6  # columns side by side; a wider block stands in several rows
+JOINT, FOOT = 12.0, 24.0  # from a block to its map; below a map
+SIDES = {1: 52.0, 2: 74.0, 3: 74.0}  # pixels of a map beside so many columns
+SIDE = 90.0  # and beside more
 
 
-def _map_side(slot: float) -> float:
-    """Return the side of a map below a block of this width, in pixels."""
-    return min(MAP, 2 * slot - BAND - 8 if slot < NARROW else slot - 6)
-
-
-def blocks_and_maps_picture(
+def weight_block_pictures(
     weight: Tensor,
     attn_weights: Tensor,
-    tokens: Sequence[str],
     zeroed: int | None = None,
     moved: Sequence[float] = (),
-) -> Scene:
-    """Draw the columns of W_query, cut into blocks that stand apart, each joined to its head's map.
+) -> list[Scene]:
+    """Draw for each head its block of columns of W_query beside its map.
 
     Args:
         weight: (d_in, d_out), as x meets it.
         attn_weights: (num_heads, num_tokens, num_tokens), causal; num_heads divides d_out.
-        tokens: the names of the tokens.
         zeroed: the column that was set to 0, framed. None: no column was.
         moved: for each head the largest change of one of its attention weights, if a column was
             set to 0; written below its map.
 
     Returns:
-        A Scene, as large for any number of heads. The first cell of each map is named "map", the
-        numbers of column c with what stands above them "column c".
+        A Scene for each head. The first cell of its map is named "map", the numbers of column c
+        with what stands above them "column c".
     """
-    (d_in, d_out), num_heads = weight.shape, len(attn_weights)
-    wide, slot, size = d_out * WIDE, d_out * WIDE / num_heads, d_out // num_heads
-    gap = min(APART, FREE / max(num_heads - 1, 1))
-    first = LEFT + (FREE - (num_heads - 1) * gap) / 2  # where the first block begins
-    across = [first + c * WIDE + c // size * gap for c in range(d_out)]  # where a column does
-    side, narrow = _map_side(slot), slot < NARROW
-    top, end, lower = 60.0, 60.0 + d_in * HIGH, 96.0 + d_in * HIGH
-    legend = "maps: query ↓, key →; a weight of 0 has no color, 1 the full color"
-    items: list[Item] = [
-        Words(LEFT, 11, f"W_query  ({d_in}, {d_out})", "start", bold=True),
-        Words(LEFT + wide + FREE, 11, legend, "end", FAINT),
-        *_tags(first, top - 20, wide, num_heads, gap),
-        Words(LEFT - 6, top - 29, "column", "end", FAINT),
+    blocks = weight.chunk(len(attn_weights), dim=1)
+    return [
+        _head_picture(block, h, weights, zeroed, moved[h] if moved else None)
+        for h, (block, weights) in enumerate(zip(blocks, attn_weights, strict=True))
     ]
-    if narrow:  # then a tag has the number of its head alone
-        items.append(Words(LEFT - 6, top - 11, "head", "end", bold=True))
-    for c in range(d_out):
-        items.append(Words(across[c] + WIDE / 2, top - 29, f"{c}", color=FAINT))
-        items.append(Box(across[c], 20, WIDE, end - 20, name=f"column {c}"))
-    for h, block in enumerate(weight.chunk(num_heads, dim=1)):
-        items += _numbers(across[h * size], top, block, lambda *_, h=h: h)
-    if zeroed is not None:
-        items += frame(across[zeroed], top, WIDE, d_in * HIGH)
-    every = math.ceil((SIZE + 3) / (side / len(tokens)))  # in small maps not every token has a name
-    for h, weights in enumerate(attn_weights):
-        middle, row = across[h * size] + slot / 2, h % 2 if narrow else 0
-        down = lower + row * (side + FOOT)
-        half = BAND / 2 - 1 if row else side / 2
-        ends = [(middle + slot / 2 - 2, end + 2), (middle + half, lower - 3)]
-        ends += [(middle + half, down - 3)] if row else []
-        band = (*((2 * middle - x, y) for x, y in ends[::-1]), *ends)
-        items.append(Line(band, None, fill=head_color(h), opacity=0.18))
-        items += _map(middle - side / 2, down, side, weights, h)
-        if moved:
-            said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
-            items.append(Words(middle, down + side + 12, said, bold=moved[h] > 0))
-        for i in range(0, len(tokens) if h == row else 0, every):
-            y = down + (i + 0.5) * side / len(tokens)
-            items.append(Words(middle - side / 2 - 6, y, tokens[i], "end"))
-    if moved:
-        told = "below each map: the largest change of one of its weights"
-        y = lower + (2 if narrow else 1) * (side + FOOT) + 8
-        items.append(Words(LEFT, y, told, "start", FAINT))
-    one = num_heads == 1
-    alt = (
-        f"W_query, {d_in} rows by {d_out} columns, cut into {num_heads} block{'' if one else 's'} "
-        f"of {size}, each joined to the map of its head: {num_heads} "
-        f"map{'' if one else 's'} of {len(tokens)} queries (down) by {len(tokens)} keys (across)."
-    )
-    if zeroed is not None and moved:
-        owner = zeroed * num_heads // d_out
-        alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
-        alt += "." if one else ", no other map changes."
-    height = lower + 2 * (_map_side(WIDE) + FOOT) + 30
-    return Scene(LEFT + wide + FREE + 12, height, alt, tuple(items))
 
 
-ACROSS = 332.0  # pixels that a phone has
-SLIM = 38.0  # a cell there
-JOINT = 12.0  # from a block to its map
-
-
-def blocks_beside_maps_picture(
-    weight: Tensor,
-    attn_weights: Tensor,
-    zeroed: int | None = None,
-    moved: Sequence[float] = (),
+def _head_picture(
+    block: Tensor, head: int, weights: Tensor, zeroed: int | None, moved: float | None
 ) -> Scene:
-    """Draw the same for a phone: each block beside its map, as many heads in a row as fit.
-
-    A block of one head stands in two rows. Arguments and names are those of
-    blocks_and_maps_picture.
-    """
-    (d_in, d_out), num_heads = weight.shape, len(attn_weights)
-    size = d_out // num_heads
-    most = min(size, 6)  # columns beside each other
-    side = {1: 52.0, 2: 74.0, 3: 74.0}.get(size, 90.0)
-    unit, top = most * SLIM + JOINT + side, 40.0
-    tall = size // most * (d_in * HIGH + top)
-    across = int((ACROSS + 8) // (unit + 8))
-    down = max(tall, top + side + FOOT) + 6
-    items: list[Item] = [Words(0, 11, f"W_query  ({d_in}, {d_out})", "start", bold=True)]
-    for h, block in enumerate(weight.chunk(num_heads, dim=1)):
-        x, y = (h % across) * (unit + 8), 24 + (h // across) * down
-        items += head_tag(x + 1, y, unit - 2, h, f"{h}" if size == 1 else f"head {h}")
-        for i, part in enumerate(block.chunk(size // most, dim=1)):
-            above = y + top + i * (d_in * HIGH + top)
-            items += _slim_numbers(x, above, part, h)
-            for c in range(part.shape[1]):
-                column, left = h * size + i * most + c, x + c * SLIM
-                items.append(Words(left + SLIM / 2, above - 9, f"{column}", color=FAINT))
-                room = Box(left, above - 18, SLIM, d_in * HIGH + 18, name=f"column {column}")
-                items.append(room)
-                if column == zeroed:
-                    items += frame(left, above, SLIM, d_in * HIGH)
-        right = x + unit - side
-        joint, end = right - JOINT + 1, right - 1
-        band = (joint, y + top), (end, y + top), (end, y + top + side), (joint, y + tall)
-        items.append(Line(band, None, fill=head_color(h), opacity=0.18))
-        items += _map(right, y + top, side, attn_weights[h], h)
-        if moved:
-            said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
-            items.append(Words(right + side / 2, y + top + side + 12, said, bold=moved[h] > 0))
-    height = 24 + math.ceil(num_heads / across) * down
-    many = "1 block" if num_heads == 1 else f"{num_heads} blocks"
-    alt = f"W_query cut into {many} of {size} columns, each beside the map of its head."
-    return Scene(ACROSS, height, alt, tuple(items))
+    d_in, size = block.shape
+    side, top = SIDES.get(size, SIDE), 40.0
+    most = min(size, MOST)
+    rows, deep = size // most, d_in * HIGH + top  # of numbers, and how high one row of them is
+    right = most * SLIM + JOINT  # where the map begins
+    tag = f"head {head}" if size > 1 else f"{head}"
+    items: list[Item] = head_tag(1, 0, right + side - 2, head, tag)
+    for c in range(size):
+        x, y, column = c % most * SLIM, top + c // most * deep, head * size + c
+        items += _slim_numbers(x, y, block[:, c : c + 1], head)
+        items.append(Words(x + SLIM / 2, y - 9, f"{column}", color=FAINT))
+        items.append(Box(x, y - 18, SLIM, d_in * HIGH + 18, name=f"column {column}"))
+        if column == zeroed:
+            items += frame(x, y, SLIM, d_in * HIGH)
+    joint, end = right - JOINT + 1, right - 1
+    band = (joint, top), (end, top), (end, top + side), (joint, rows * deep)
+    items.append(Line(band, None, fill=head_color(head), opacity=0.18))
+    items += _map(right, top, side, weights, head)
+    alt = f"Head {head}: {size} columns of W_query beside its map"
+    if moved is not None:
+        said = "0" if moved == 0 else f"{moved:.2f}"
+        items.append(Words(right + side / 2, top + side + 12, said, bold=moved > 0))
+        alt += f"; a weight of the map changes by {said}"
+    height = max(rows * deep, top + side + FOOT)
+    return Scene(right + side, height, f"{alt}.", tuple(items))
 
 
 def _slim_numbers(x: float, y: float, block: Tensor, head: int) -> list[Item]:

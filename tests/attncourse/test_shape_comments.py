@@ -13,7 +13,7 @@ from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
 from attncourse.panels import live
-from attncourse.panels.steps import OnePiece
+from attncourse.panels.worked_example import InlinedAttention
 from attncourse.pictures import arcs_picture
 from attncourse.pictures.weights import weights_picture
 from support.cases import ALL_PANELS, H, T
@@ -21,11 +21,17 @@ from support.shape_comments import comments_in, reading
 from support.small_llama import small_model
 
 COURSE = Path(attncourse.__file__).parent
-DRAWN = ("pictures/weights", "pictures/arcs", "learning/record", "panels/heads", "panels/steps")
-DRAWN += ("panels/weight_columns", "panels/torch_equality", "panels/gallery")
-DRAWN += ("panels/running_softmax",)
+DRAWN = (
+    "pictures/weights",
+    "pictures/arcs",
+    "learning/record",
+    "panels/stacked_heads",
+    "panels/worked_example",
+)
+DRAWN += ("panels/weight_split", "panels/torch_equality", "panels/gallery")
+DRAWN += ("panels/online_softmax",)
 OWN_SIZES = {
-    "tiles": {"head_dim": 2},
+    "online softmax": {"head_dim": 2},
     "stacked heads": {"head_dim": 2, "d_in": 5},
     "number steps": {"num_tokens": 3, "d_in": 6},
     "weight split": {"d_out": 12},
@@ -40,7 +46,7 @@ def test_in_the_pictures_and_panels():
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
     found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
-    module, x = telling(OnePiece)
+    module, x = telling(InlinedAttention)
     sizes = {"b": 1, "num_tokens": 5, "num_heads": 2, "head_dim": 3}
     found.run(sizes, lambda: module(x))
     for panel in ALL_PANELS:
@@ -85,8 +91,8 @@ def test_in_the_stored_answers_of_another_implementation():
 
 def test_in_the_panels_that_compute():
     found = reading(COURSE / "panels" / "live.py")
-    found.run({"num_tokens": 6, "d_in": 3}, live.LEAK.draw)
-    found.run({"num_layers": 12, "num_heads": 12}, live.PAINTED.draw)
+    found.run({"num_tokens": 6, "d_in": 3}, live.LEAK_DETECTOR.draw)
+    found.run({"num_layers": 12, "num_heads": 12}, live.PAINTED_PATTERN.draw)
     assert found.lies == found.unreached() == []
 
 

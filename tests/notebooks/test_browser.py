@@ -14,8 +14,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from playwright.sync_api import Page, expect
 
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.states import Panel
+from attncourse.panels.panel import Panel
+from attncourse.panels.stacked_heads import STACKED_HEADS
 from book import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
 from support.notebook_tools import NOTEBOOKS, ROOT, markdown_cells, read, source
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.browser
 STOPS = 3  # of each control: both ends and the middle
 BUSY = "import time\n\ntime.sleep(600)"
 LARGE = (
-    "import attncourse.panels.states\n\nattncourse.panels.states.MOST_PAGES = 1",
+    "import attncourse.panels.panel\n\nattncourse.panels.states.MOST_PAGES = 1",
     "from attncourse.panels import STACKED_HEADS\n"
-    "from attncourse.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)",
+    "from attncourse.panels.widgets import PanelWidget\n\nPanelBox(STACKED_HEADS)",
 )
 IMAGE = re.compile(r"!\[[^\]]+\]\([^)]+\)")
 HAVE_RUN = """errors => document.querySelector(errors)

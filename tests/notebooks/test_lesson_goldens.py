@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import SEED, counting, journey, published_steps, three_rows
-from attncourse.panels import OnePiece
+from attncourse.panels import InlinedAttention
 from attncourse.tracing import trace
 from support.notebook_tools import ROOT, code_cells, markdown_cells, read
 from support.notebook_tools import text_of as text_shown
@@ -61,7 +61,7 @@ def test_the_appendix_has_the_nine_published_shapes():
     lesson = read(NOTEBOOKS / "a1_worked_examples.ipynb")
     (text,) = [text for _, text in markdown_cells(lesson) if "*Wait, no!*" in text]
     listed = re.findall(r"^\| [a-z ]+ \| (\(.*?\)) \|$", text, re.MULTILINE)
-    module = OnePiece(6, 6, context_length=3, dropout=0.0, num_heads=2)
+    module = InlinedAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
     once = {"queries", "keys", "scaled", "attn_weights"}  # of a shape that is there already
     made = [
         str(step.shape)

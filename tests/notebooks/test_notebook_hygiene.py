@@ -51,7 +51,7 @@ def test_is_stored_as_make_notebooks_stores_it(path: Path):
 def test_the_cells_of_sliders_run_on_their_own(path: Path):
     """With the imports that they need: whoever comes for the slider runs one cell."""
     for i, cell in code_cells(read(path)):
-        for shown in re.findall(r"\b(PanelBox|LiveBox)\(([A-Z]\w*)\)", source(cell)):
+        for shown in re.findall(r"\b(PanelWidget|LiveWidget)\(([A-Z]\w*)\)", source(cell)):
             for needed in shown:
                 assert re.search(rf"^from .* import .*\b{needed}\b", source(cell), re.M), (
                     f"cell {i}"

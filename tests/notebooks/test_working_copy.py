@@ -137,7 +137,7 @@ def test_what_settles_a_guess_is_shown_only_when_it_is_run():
 
 
 @pytest.mark.parametrize(
-    "text", ["PanelBox(HEADS)", "LiveBox(MINI)", "box = SentenceBox(gpt2)\nbox"]
+    "text", ["PanelWidget(HEADS)", "LiveWidget(MINI_MODEL)", "box = SentenceWidget(gpt2)\nbox"]
 )
 def test_in_the_place_of_a_slider_stands_the_key_that_brings_it(text):
     lesson = without_answers(with_outputs(ASKED, ("code", text), ("code", "b")))

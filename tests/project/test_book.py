@@ -19,9 +19,8 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, expect
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.running_softmax import TILES
-from attncourse.panels.states import Panel
+from attncourse.panels.stacked_heads import STACKED_HEADS
+from attncourse.panels.panel import Panel
 from book import MUCH, caption, panels_of
 from exercises import find_exercises
 from pdf import print_lesson, put_on_paper
@@ -38,8 +37,14 @@ from support.notebook_tools import (
     read,
     source,
 )
-from support.panel_tools import SECONDS, check_shows, listen_to, move_sliders
-from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
+from support.panel_tools import (
+    BY_SIZE_AND_COLOR,
+    box_of,
+    check_shows,
+    listen_to,
+    move_controls,
+    violations,
+)
 
 browser_test = pytest.mark.browser
 
@@ -85,7 +90,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
             simplefilter("ignore", kind)
         patch.setenv("GITHUB_REPOSITORY", "a/b")
         patch.setattr(sys, "argv", ["book.py", str(folder)])
-        patch.setattr(Panel, "sheet", lambda panel: drawn[panel.name])
+        patch.setattr(Panel, "to_json", lambda panel: drawn[panel.name])
         with pytest.raises(SystemExit, match=r"^0$"):
             runpy.run_path(str(ROOT / "tools" / "book.py"), run_name="__main__")
     return folder
@@ -220,25 +225,7 @@ def open_page(browser: Browser, book: Path) -> Iterator[Callable[..., Page]]:
 def test_sliders_on_a_page_without_a_kernel(open_page: Callable[..., Page], panel: Panel):
     """At the ends of each control and between."""
     page = open_page(panel, reduced_motion="reduce")
-    move_sliders(page, box_of(page, panel), panel, "page", stops=3)
-
-
-@browser_test
-def test_time_plays_and_steps(open_page: Callable[..., Page]):
-    page = open_page(TILES)
-    page.clock.install(time=datetime(2000, 1, 1))
-    page.clock.pause_at(datetime(2000, 1, 2))  # a slow machine changes nothing
-    box, values = box_of(page, TILES), TILES.controls["step"]
-    button = {name: box.get_by_role("button", name=name) for name in ("Play", "Pause", "Step")}
-    button["Step"].click()
-    check_shows(page, box, TILES, TILES.default | {"step": values[1]})
-    button["Play"].click()
-    check_shows(page, box, TILES, TILES.default | {"step": values[2]})
-    page.clock.run_for(SECONDS)
-    check_shows(page, box, TILES, TILES.default | {"step": values[3]})
-    button["Pause"].click()
-    page.clock.run_for(10 * SECONDS)
-    check_shows(page, box, TILES, TILES.default | {"step": values[3]})
+    move_controls(box_of(page, panel), panel)
 
 
 @browser_test
@@ -360,7 +347,7 @@ def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
         page.keyboard.press("ArrowRight")
     slider.press("Home")
     slider.press("ArrowRight")
-    check_shows(page, box_of(page, STACKED_HEADS), STACKED_HEADS, {"num_heads": 2})
+    check_shows(box_of(page, STACKED_HEADS), STACKED_HEADS, {"num_heads": 2})
     page.keyboard.press("Escape")
     expect(slider).to_be_in_viewport()
 

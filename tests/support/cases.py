@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attncourse.panels.gallery import GALLERY
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.running_softmax import TILES
-from attncourse.panels.steps import NUMBER_STEPS
+from attncourse.panels.gallery import MISTAKE_GALLERY
+from attncourse.panels.online_softmax import ONLINE_SOFTMAX
+from attncourse.panels.stacked_heads import STACKED_HEADS
 from attncourse.panels.torch_equality import TORCH_EQUALITY
-from attncourse.panels.weight_columns import WEIGHT_SPLIT
+from attncourse.panels.weight_split import WEIGHT_SPLIT
+from attncourse.panels.worked_example import WORKED_EXAMPLE
 from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import (
     CausalAttention,
@@ -116,8 +116,8 @@ CASES = (
 CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latter by an adapter
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
-ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, NUMBER_STEPS, TORCH_EQUALITY)
-ALL_PANELS += (GALLERY, TILES)
+ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, WORKED_EXAMPLE, TORCH_EQUALITY)
+ALL_PANELS += (MISTAKE_GALLERY, ONLINE_SOFTMAX)
 
 
 @cache
@@ -125,11 +125,11 @@ def sheet(name: str) -> dict[str, Any]:
     """Return what a page gets of a panel, drawn by one of the workers: let nobody change it."""
     (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
     if (run := os.environ.get("PYTEST_XDIST_TESTRUNUID")) is None:
-        return panel.sheet()
+        return panel.to_json()
     kept = Path(tempfile.gettempdir(), f"attnlib-{run}-{name}.json".replace(" ", "-"))
     if not kept.exists():
         mine = kept.with_suffix(f".{os.getpid()}")
-        mine.write_text(json.dumps(panel.sheet()), encoding="utf-8")
+        mine.write_text(json.dumps(panel.to_json()), encoding="utf-8")
         mine.replace(kept)
         atexit.register(kept.unlink, missing_ok=True)
     return json.loads(kept.read_text(encoding="utf-8"))

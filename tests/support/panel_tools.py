@@ -1,62 +1,69 @@
-"""A panel in a browser: its controls moved, and what it shows compared with what attnlib computes.
+"""A panel in a browser: its controls are moved, and what it shows is what attncourse computes.
 
-Serves JupyterLab and the page without a kernel alike. With ATTNLIB_SCREENSHOTS=1 in the
-environment, pictures of the panels land in tests/screenshots/, for whoever wants to look.
+Serves JupyterLab and pages without a kernel alike. With ATTNLIB_SCREENSHOTS=1 in the environment,
+pictures of the panels are saved in tests/screenshots/.
 """
 
-import html
 import os
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
-from functools import cache
-from itertools import pairwise
+from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pytest
-from playwright.sync_api import (
-    ConsoleMessage,
-    ElementHandle,
-    Locator,
-    Page,
-    Request,
-    TimeoutError,
-    expect,
-)
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
 
-from attncourse.panels.states import MOST_BUTTONS, Panel, spell
-from support.cases import ALL_PANELS, sheet
+from attncourse.panels.panel import MAX_BUTTONS, Panel, format_value
+from book import SHEET_FILE
+from support.cases import sheet
 
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 SECONDS = 1000  # Playwright counts in milliseconds
-
-LOOK = """([panel, svg]) => {
-    const sheet = document.createElement("div");
-    sheet.innerHTML = svg;
-    const { x, y, width, height } = panel.getBoundingClientRect();
-    const controls = [...panel.querySelectorAll("input, select")].flatMap(control => {
-        const room = control.getBoundingClientRect();
-        return [room.x - x, room.y - y, room.width];
+SHOWN = """([panel, svgs]) => {
+    const plain = document.createElement("div");
+    plain.innerHTML = svgs.join("");
+    const drawn = panel.querySelectorAll(".attn-pictures:not([aria-hidden]) svg");
+    const form = panel.querySelector("form").getBoundingClientRect();
+    const controls = [...panel.querySelectorAll("input, select")].map(control => {
+        const { x, y, width } = control.getBoundingClientRect();
+        return [x - form.x, y - form.y, width].map(Math.round);
     });
-    return {
-        drawn: sheet.innerHTML === panel.querySelector(".attn-picture")?.innerHTML,
-        lines: [...panel.querySelectorAll("[role=status]")].map(line => line.textContent),
-        alts: [...panel.querySelectorAll("svg")].map(svg => svg.getAttribute("aria-label")),
-        pictures: panel.querySelectorAll(".attn-picture > svg").length,
-        outputs: panel.closest(".jp-Cell")?.querySelectorAll(".jp-OutputArea-child").length,
-        room: [width, height, ...controls],
-    };
+    const same = [...drawn].map(svg => svg.outerHTML).join("") === plain.innerHTML;
+    return [same, JSON.stringify(controls)];
 }"""
-IS_DRAWN = f"arg => ({LOOK})(arg).drawn"
-SAYS = """control => {
-    if (control.matches("[type=range]")) {
-        const shown = control.parentElement.querySelector("output");
-        return [control.getAttribute("aria-valuetext"), shown.textContent];
+AXE = files("axe_playwright_python") / "axe.min.js"
+BY_SIZE_AND_COLOR = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
+AUDIT = """async ([unseen, rules, once]) => {
+    const seen = new Set(), grounds = new Map([[null, ""]]);
+    const ground = box => {  // all that may lie under a text in it, or hide it
+        if (!grounds.has(box)) {
+            const its = getComputedStyle(box), { backgroundColor, backgroundImage } = its;
+            const looks = [backgroundColor, backgroundImage, its.opacity, its.position, its.filter];
+            const off = box.matches("[disabled], [aria-disabled=true]");
+            grounds.set(box, `${ground(box.parentElement)}|${looks}|${off}`);
+        }
+        return grounds.get(box);
+    };
+    for (const text of once ? document.body.querySelectorAll("*") : []) {
+        if (!text.matches("input, select") && ![...text.childNodes].some(
+            node => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
+        const { color, fontSize, fontWeight, textShadow } = getComputedStyle(text);
+        const { right, width, height } = text.getBoundingClientRect();
+        const shown = [text.checkVisibility(), right > 0, width > 1, height > 1];
+        const off = text.closest("label")?.control?.disabled;
+        const kind = [ground(text), color, fontSize, fontWeight, textShadow, shown, off].join();
+        if (!seen.has(kind)) text.dataset.kind = seen.size;
+        seen.add(kind);
     }
-    if (control.matches("select"))
-        return [...control.selectedOptions].map(option => option.textContent);
-    return [...control.querySelectorAll("input:checked")].map(input => input.labels[0].textContent);
+    const selector = once ? "[data-kind]" : "*";
+    axe.configure({ rules: [{ id: "color-contrast", selector }] });
+    const { violations } = await axe.run(
+        { include: [["html"]], exclude: unseen.map(selector => [selector]) },
+        { resultTypes: ["violations"], preload: false, ...(rules.length && { runOnly: rules }) },
+    );
+    for (const text of document.querySelectorAll("[data-kind]")) delete text.dataset.kind;
+    return violations;
 }"""
 
 expect.set_options(timeout=20 * SECONDS)
@@ -80,141 +87,87 @@ def listen_to(page: Page, home: str) -> list[str]:
     return complaints
 
 
-def move_sliders(
-    page: Page, box: Locator, panel: Panel, name: str, *, stops: int | None = None
-) -> None:
-    """Move each control by keyboard to its last value, its first, and back to its default.
+@contextmanager
+def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
+    """Open a page in a window of its own; the errors that it logs fail the test."""
+    context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+    page = context.new_page()
+    complaints = listen_to(page, "")  # it may ask for anything
+    page.goto(address)
+    yield page
+    context.close()
+    assert not complaints
+
+
+def in_place(script: re.Match[str]) -> str:
+    """Return the states of a panel in the page itself, where a lesson names a file."""
+    return f'<script class="sheet">{script[1].join(SHEET_FILE)}</script>'
+
+
+def box_of(page: Page, panel: Panel) -> Locator:
+    """Return a panel as a screen reader finds it."""
+    return page.get_by_role("group", name=panel.name, exact=True)
+
+
+def choose(box: Locator, panel: Panel, control: str, value: Any) -> None:
+    """Set a control, found as a screen reader finds it, to a value."""
+    values = panel.controls[control]
+    if not isinstance(value, str):
+        slider = box.get_by_role("slider", name=control, exact=True)
+        slider.fill(str(values.index(value)))
+        expect(slider).to_have_attribute("aria-valuetext", format_value(value))
+    elif len(values) > MAX_BUTTONS:
+        box.get_by_role("combobox", name=control, exact=True).select_option(value)
+    else:
+        group = box.get_by_role("group", name=control, exact=True)
+        group.get_by_role("radio", name=value, exact=True).check()
+
+
+def move_controls(box: Locator, panel: Panel) -> None:
+    """Move each control to its last value, its first, and back to its default."""
+    state = dict(panel.default)
+    before = check_shows(box, panel, state)
+    for control, values in panel.controls.items():
+        for value in (values[-1], values[0], panel.default[control]):
+            choose(box, panel, control, value)
+            state[control] = value
+            assert check_shows(box, panel, state) == before, f"{state}: a control moves"
+
+
+def check_shows(box: Locator, panel: Panel, state: dict[str, Any]) -> str:
+    """Fail unless the panel shows the line and the pictures of the state.
+
+    Returns:
+        Where its controls are.
+    """
+    drawn = sheet(panel.name)
+    page = drawn["pages"][panel.states().index(state)]
+    expect(box.get_by_role("status")).to_have_text(page["line"])
+    svgs = [drawn["pictures"][i]["svg"] for i in page["pictures"]]
+    is_same, controls = box.page.evaluate(SHOWN, [box.element_handle(), svgs])
+    assert is_same, f"{state}: other pictures"
+    return controls
+
+
+def violations(
+    page: Page, unseen: Sequence[str] = (), rules: Sequence[str] = (), *, once: bool = False
+) -> list[str]:
+    """Return what axe-core finds against accessibility, a line for each rule and element.
 
     Args:
-        page: where the panel is.
-        box: the panel.
-        panel: what it must show.
-        name: what the names of its screenshots begin with.
-        stops: at how many values of each control to look, evenly spread and both ends among them;
-            None looks at all.
+        page: where to look.
+        unseen: CSS selectors of what is left out.
+        rules: the names of those to ask, or none for all.
+        once: whether to measure the contrast once for all texts that have color, size, weight and
+            grounds in common; a line may then name a text by that alone, and not by its class.
     """
-    state = dict(panel.default)
-    shown, before = box.element_handle(), check_shows(page, box, panel, state)
-    for control, values in panel.controls.items():
-        control_of(box, panel, control, state[control]).focus()  # and the keys keep it there
-        speaker = speaker_of(box, panel, control)
-        looked_at = spread(values, stops)
-        for key, value in moves(values, panel.default[control]):
-            page.keyboard.press(key)
-            state[control] = value
-            if value not in (*looked_at, panel.default[control]):
-                continue
-            after = check_shows(page, shown, panel, state)
-            assert after["outputs"] == before["outputs"], f"{state}: a new output below the panel"
-            assert after["room"] == pytest.approx(before["room"], abs=0.1), f"{state}: it jumps"
-            assert set(speaker.evaluate(SAYS)) == {spell(value)}
-            before = after
-            if value in (values[0], values[-1]):
-                here = f"{name}.{panel.name}.{control}={spell(value)}"
-                photograph(box, here.replace(" ", "-"))
-
-
-def spread(values: Sequence[Any], stops: int | None) -> list[Any]:
-    """Return so many of the values, evenly spread from the first to the last, or all.
-
-    >>> spread("abcdefg", 3), spread("ab", 3)
-    (['a', 'd', 'g'], ['a', 'b'])
-    """
-    if stops is None or stops >= len(values):
-        return list(values)
-    return [values[round(i * (len(values) - 1) / (stops - 1))] for i in range(stops)]
-
-
-def control_of(box: Locator, panel: Panel, control: str, value: Any) -> Locator:
-    """Return a control as a screen reader finds it; of radio buttons, the one with the value."""
-    if not isinstance(value, str):
-        return box.get_by_role("slider", name=control, exact=True)
-    if len(panel.controls[control]) > MOST_BUTTONS:
-        return box.get_by_role("combobox", name=control, exact=True)
-    group = box.get_by_role("group", name=control, exact=True)
-    return group.get_by_role("radio", name=value, exact=True)
-
-
-def speaker_of(box: Locator, panel: Panel, control: str) -> ElementHandle:
-    """Return what says the value of a control; of radio buttons, all found, it is their group."""
-    values = panel.controls[control]
-    found = [control_of(box, panel, control, value) for value in values]
-    if not isinstance(values[0], str) or len(values) > MOST_BUTTONS:
-        return found[0].element_handle()
-    for radio in found:
-        expect(radio).to_have_count(1)
-    return box.get_by_role("group", name=control, exact=True).element_handle()
-
-
-def drag_slider(page: Page, box: Locator, panel: Panel) -> dict[str, Any]:
-    """Press keys faster than pictures can be drawn: return the state that is shown, and stays."""
-    control, values = next(iter(panel.controls.items()))
-    control_of(box, panel, control, panel.default[control]).focus()
-    way = [*moves(values, panel.default[control])]
-    keys = (way * (1 + 20 // len(way)))[: max(20, len(way)) - 1]  # ends beside the start
-    for key, _ in keys:
-        page.keyboard.press(key)
-    state = {**panel.default, control: keys[-1][1]}
-    check_shows(page, box, panel, state)
-    return state
-
-
-def check_stays(page: Page, box: Locator, panel: Panel, state: dict[str, Any]) -> None:
-    """Wait as long as a late picture would take: the panel still shows the last value."""
-    page.wait_for_timeout(SECONDS / 2)
-    check_shows(page, box, panel, state)
-
-
-def moves(values: tuple[Any, ...], default: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each key to press and the value that it leads to."""
-    start, last = values.index(default), len(values) - 1
-    places = [*range(start, last), *range(last, 0, -1), *range(start + 1)]
-    for here, there in pairwise(places):
-        yield "ArrowRight" if there > here else "ArrowLeft", values[there]
-
-
-@cache
-def expected(name: str, state: tuple[Any, ...]) -> tuple[str, str, str]:
-    """Return the line, the picture and its alt text that attnlib computes for a state.
-
-    They are in the sheet, as test_panels.py proves.
-    """
-    (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
-    chosen, made = dict(zip(panel.controls, state, strict=True)), sheet(name)
-    page = made["pages"][panel.states().index(chosen)]
-    svg = picture_in(made, page)
-    return page["line"], svg, ET.fromstring(svg).get("aria-label")
-
-
-def picture_in(sheet: dict[str, Any], page: dict[str, Any], which: int = 0) -> str:
-    """Return a scene of a page of a sheet: its parts, in their forms, with their colors."""
-    runs, svg = page["scenes"][which]["picture"], ""
-    for before, place in zip([0, *runs], runs, strict=False):
-        for part in sheet["parts"][before + 1 if place < 0 else place : abs(place) + 1]:
-            form, *own = part.split(" ")
-            svg += sheet["forms"][int(form)].replace("''", "'{}'").format(*own)
-    alt = f" role='img' aria-label='{html.escape(page['alt'])}'"
-    svg = svg.replace(" role='img'", alt, 1)
-    return re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{sheet['colors'][int(i[1])]})", svg)
-
-
-def check_shows(
-    page: Page, box: Locator | ElementHandle, panel: Panel, state: dict[str, Any]
-) -> dict[str, Any]:
-    """Wait until the panel shows the state, one line and one picture; return what it shows."""
-    line, svg, alt = expected(panel.name, tuple(state.values()))
-    arg = [box.element_handle() if isinstance(box, Locator) else box, svg]
-    shown = page.evaluate(LOOK, arg)
-    if not shown["drawn"]:  # the kernel draws it, or the browser has not come to it yet
-        try:
-            page.wait_for_function(IS_DRAWN, arg=arg, timeout=20 * SECONDS, polling=50)
-        except TimeoutError:
-            pytest.fail(f"{state}: the picture is not the one that attnlib draws")
-        shown = page.evaluate(LOOK, arg)
-    assert shown["lines"] == [line]
-    assert shown["pictures"] == len(shown["alts"]) == 1, f"{state}: drawn twice"
-    assert shown["alts"] == [alt]
-    return shown
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    return [
+        f"{found['id']}: {node['target']} {node['failureSummary']}"
+        for found in page.evaluate(AUDIT, [list(unseen), list(rules), once])
+        for node in found["nodes"]
+    ]
 
 
 def photograph(box: Locator, name: str) -> None:

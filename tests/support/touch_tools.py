@@ -7,9 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from attncourse.panels.states import Panel
 from playwright.sync_api import Browser, Locator, Page
 
-from attncourse.panels.states import Panel
 from book import FRONT_END, SHEET, SHEET_FILE, section
 from support.cases import ALL_PANELS, sheet
 

@@ -1,4 +1,4 @@
-"""The browser in which panels are touched, and pages of those that a file writes."""
+"""The browser in which panels are moved, and pages of those that a file writes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,24 +10,18 @@ from playwright.sync_api import Browser, Page
 
 from book import FRONT_END, SHEET
 from support.browser_tools import found_browser
-from support.touch_tools import in_place, opened
+from support.panel_tools import in_place, opened
 
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Panels</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>small { font-size: 80%; opacity: 75%; } /* the book's theme */</style></head>
-<body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
+<body style="margin: 0"><main><h1>Panels</h1>@</main></body></html>"""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with found_browser() as found:
         yield found
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address, reduced_motion="reduce") as page:  # each frame costs
-        yield page
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from attncourse.panels.sentence import (
     CARRIER,
     MOST_TOKENS,
     TEXTS,
-    SentenceBox,
+    SentenceWidget,
     answer,
     key_of,
     reader_of,
@@ -83,22 +83,6 @@ def test_changes_are_those_of_the_model():
         assert left == pytest.approx(each, abs=6e-4)
 
 
-def test_a_write_is_read_as_three_different_words():
-    aloud = asked(text=TEXT, head=[2, 5])["aloud"]
-    assert aloud == [*dict.fromkeys(small().read(TEXT).read_aloud(2, 5))][:3]
-
-
-def test_a_word_that_comes_twice_is_told_apart(monkeypatch):
-    run = small().read(TEXT)
-    monkeypatch.setattr(run, "next_words", lambda _: [("a", 0.5), ("a", 0.2), ("", 0.1)])
-    assert sentence.next_words(run) == [("a", 0.5), ("a*", 0.2), ("(blank)", 0.1)]
-
-
-def test_spaces_around_a_sentence_do_not_count_and_a_run_is_kept():
-    read = reader_of(small())
-    assert read(f"  {TEXT} ") is read(TEXT)
-
-
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
@@ -114,7 +98,7 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(request_, message):
     with pytest.raises(ValueError, match=message):
         asked(**request_)
     told: list[dict] = []
-    box = SentenceBox(small(), TEXT)
+    box = SentenceWidget(small(), TEXT)
     box.send = lambda content, buffers=None: told.append(content)
     box._handle_custom_msg({"number": "7", "request": request_}, [])
     ((number, said),) = [tuple(each.values()) for each in told]
@@ -124,7 +108,7 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(request_, message):
 
 def test_the_box_answers_the_browser_and_nothing_else():
     told: list[dict] = []
-    box = SentenceBox(small(), TEXT)
+    box = SentenceWidget(small(), TEXT)
     box.send = lambda content, buffers=None: told.append(content)
     for message in ({}, [], "text", None, {"number": "1"}, {"request": {"text": TEXT}}):
         box._handle_custom_msg(message, [])
@@ -142,7 +126,9 @@ def test_the_recording_answers_all_that_the_page_can_be_asked():
     assert len(json.dumps(sheet)) < 300_000
     assert "Apache-2.0" in sheet["source"]
     assert "SmolLM2-135M-Instruct" in sheet["source"]
-    weights = [sentence.unpacked(recorded_answers()[key_of({"text": text})]) for text in TEXTS]
+    weights = [
+        sentence.unpack_weights(recorded_answers()[key_of({"text": text})]) for text in TEXTS
+    ]
     for each in weights:
         torch.testing.assert_close(each.sum(-1), torch.ones(30, 9, 5), atol=0.03, rtol=0)
     assert all(float(each[CARRIER][4, 3]) >= 0.88 for each in weights)
@@ -181,7 +167,7 @@ def test_the_recording_is_what_the_installed_model_says():
             ]
             assert shares[0] == pytest.approx(shares[1], abs=5e-3)
         if "weights" in now:
-            gap = sentence.unpacked(now) - sentence.unpacked(then)
+            gap = sentence.unpack_weights(now) - sentence.unpack_weights(then)
             assert gap.abs().max() <= 0.0101
 
 
@@ -189,12 +175,12 @@ def test_the_recording_is_what_the_installed_model_says():
 
 
 def test_the_widget_has_one_line_and_a_picture_of_the_telling_states():
-    box = SentenceBox(small(), TEXT)
+    box = SentenceWidget(small(), TEXT)
     assert repr(box) == f"<your sentence: {TEXT}>"
     data, _ = box._repr_mimebundle_()
     assert data["text/plain"] == repr(box)
     assert f"base64,{data['image/png']}" in data["text/html"]
-    scene = sentence.draw_telling()
+    scene = sentence.static_picture()
     for part in ("France (0.90)", "L23H4 is muted: Paris falls from 0.77 to 0.14", "Rome, 0.47"):
         assert part in scene.alt
     assert scene.width <= 720
@@ -205,4 +191,4 @@ def test_the_widget_has_one_line_and_a_picture_of_the_telling_states():
 
 def test_it_opens_on_the_head_that_the_lesson_names():
     model = the_model()
-    assert SentenceBox(model).sheet["head"] == HEAD
+    assert SentenceWidget(model).sheet["head"] == HEAD

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import counting, counting_weights
-from attncourse.panels.states import PHONE, Panel
+from attncourse.panels.panel import PHONE, Panel
 from attncourse.pictures.matrices import tensor_picture
-from attncourse.pictures.scene import Scene, above, beside
+from attncourse.pictures.scene import Scene
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
 
-class OnePiece(MultiHeadAttention):
+class InlinedAttention(MultiHeadAttention):
     """MultiHeadAttention in one piece: the values take one step on a line, to be watched."""
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Any:
@@ -115,29 +115,15 @@ def compute_number_step(step: int, num_heads: int) -> NumberStep:
     return eleven_steps(num_heads)[step - 1]
 
 
-HIGHEST = 500.0  # in pixels: so a laptop shows the picture and its controls together
-HALF = 410.0  # of a page
+NUMBER = 42.0  # pixels of a number: six of them and the name of the row fit a phone
 
 
-def draw_number_step(data: NumberStep) -> Scene:
-    """Draw the tensors of the step under each other, two beside each other where they are high."""
-    named = data.tensors.items()
-    scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
-    if sum(scene.height for scene in scenes) > HIGHEST:
-        scenes = [tensor_picture(n, t, d, data.num_heads, most=HALF) for n, (t, d) in named]
-        scenes = [beside(*scenes[:2]), *scenes[2:]]
-    return above(*scenes)
-
-
-SLIM = 42.0  # a number on a phone
-
-
-def draw_narrow_step(data: NumberStep) -> Scene:
-    """Draw the same for a phone, all under each other."""
-    named = data.tensors.items()
-    return above(
-        *(tensor_picture(name, t, dims, data.num_heads, SLIM, PHONE) for name, (t, dims) in named)
-    )
+def draw_number_step(data: NumberStep) -> list[Scene]:
+    """Draw the tensors of the step."""
+    return [
+        tensor_picture(name, tensor, dims, data.num_heads, NUMBER, PHONE)
+        for name, (tensor, dims) in data.tensors.items()
+    ]
 
 
 def readout_number_step(data: NumberStep) -> str:
@@ -150,14 +136,13 @@ def readout_number_step(data: NumberStep) -> str:
     )
 
 
-NUMBER_STEPS = Panel(
+WORKED_EXAMPLE = Panel(
     name="number steps",
     controls={"step": tuple(range(1, 12)), "num_heads": (1, 2, 3, 6)},
     default={"step": 1, "num_heads": 2},
     compute=compute_number_step,
     draw=draw_number_step,
-    draw_narrow=draw_narrow_step,
     readout=readout_number_step,
-    time="step",
-    telling=({"step": 8, "num_heads": 1}, {"step": 8, "num_heads": 6}),
+    animated="step",
+    static_states=({"step": 8, "num_heads": 1}, {"step": 8, "num_heads": 6}),
 )

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.states import Panel
-from attncourse.panels.touch import Looks, Touch, head_maps, listen
-from attncourse.pictures.head_columns import blocks_and_maps_picture, blocks_beside_maps_picture
+from attncourse.panels.panel import Panel, causal_heatmaps
+from attncourse.pictures.head_columns import weight_block_pictures
 from attncourse.pictures.scene import Scene
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.modules import MultiHeadAttention
@@ -29,7 +28,6 @@ class Blocks(NamedTuple):
     moved: tuple[float, ...]  # for each head the largest change of its attention weights
     num_parameters: int
     num_products: int
-    seen: Looks
 
 
 LOUDER = 12.0  # times what PyTorch draws: the maps of fresh weights are nearly flat, and all alike
@@ -62,37 +60,21 @@ def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
         moved=tuple((attn_weights - before)[0].abs().amax(dim=(1, 2)).tolist()),
         num_parameters=count_parameters(module),
         num_products=count_matrix_products(module, x),
-        seen=listen(module, x),
     )
 
 
-def draw_weight_split(data: Blocks) -> Scene:
-    """Draw W_query cut into the blocks of the heads, each joined to the map of its head."""
+def draw_weight_split(data: Blocks) -> list[Scene]:
+    """Draw for each head its columns of W_query and its map."""
     moved = () if data.zeroed_column is None else data.moved
-    return blocks_and_maps_picture(
-        data.W_query, data.attn_weights, data.tokens, zeroed=data.zeroed_column, moved=moved
-    )
-
-
-def draw_narrow_split(data: Blocks) -> Scene:
-    """Draw the same for a phone, each block beside its map."""
-    moved = () if data.zeroed_column is None else data.moved
-    return blocks_beside_maps_picture(
-        data.W_query, data.attn_weights, zeroed=data.zeroed_column, moved=moved
-    )
-
-
-def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
-    """Return the cells of the maps."""
-    return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen), above=2.0)
+    return weight_block_pictures(data.W_query, data.attn_weights, data.zeroed_column, moved)
 
 
 def readout_weight_split(data: Blocks) -> str:
     """Return what changes with the head count, and what does not."""
     heads = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     line = (
-        f"{data.W_query.shape[1]} columns, {heads} of head_dim {data.head_dim}: scores are "
-        f"divided by √{data.head_dim} = {data.head_dim**0.5:.2f}. "
+        f"W_query has {data.W_query.shape[1]} columns, {heads} of head_dim {data.head_dim}: "
+        f"scores are divided by √{data.head_dim} = {data.head_dim**0.5:.2f}. "
         f"{data.num_parameters} parameters and {data.num_products} matrix products"
     )
     if data.zeroed_column is None:
@@ -112,10 +94,9 @@ WEIGHT_SPLIT = Panel(
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
     draw=draw_weight_split,
-    draw_narrow=draw_narrow_split,
     readout=readout_weight_split,
-    touch=touch_weight_split,
-    telling=(
+    heatmaps=lambda data: causal_heatmaps(data.tokens, data.attn_weights),
+    static_states=(
         {"num_heads": 1, "zeroed_column": "column 2"},
         {"num_heads": 2, "zeroed_column": "column 2"},
         {"num_heads": 12, "zeroed_column": "column 2"},

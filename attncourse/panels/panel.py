@@ -1,0 +1,215 @@
+"""A panel: controls, and what is shown for each of their values, without any slider.
+
+A Panel is plain data: a few controls with a few values each, a pure function from those values to
+numbers, and others from the numbers to pictures and text. Nothing here needs a kernel or a browser,
+so every state can be computed, tested and drawn in advance.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from attncourse.pictures.scene import Scene, caption, in_rows
+from attnlib.functional import causal_mask
+
+PHONE = 332.0  # pixels that a panel has on a phone
+MAX_BUTTONS = 6  # more words than these are shown as a list
+
+Page = dict[str, Any]
+
+
+class Heatmap(NamedTuple):
+    """What the cells of a map of attention weights say when a reader points at them."""
+
+    name: str
+    tokens: Sequence[str]
+    cells: list[list[str]]  # for each query a text for each key
+
+
+def cell_texts(is_masked: Tensor | None = None, **weights: Tensor) -> list[list[str]]:
+    """Return what the cells of one map say.
+
+    Args:
+        is_masked: bool, (num_tokens, num_tokens): these cells say that they are masked.
+        **weights: by what they are called, (num_tokens, num_tokens) each.
+
+    >>> import torch
+    >>> cell_texts(torch.tensor([[False, True]]), weight=torch.tensor([[1.0, 0.0]]))
+    [['weight 1.000', 'masked']]
+    """
+    rows, columns = next(iter(weights.values())).shape
+    return [
+        [
+            "masked"
+            if is_masked is not None and is_masked[query, key]
+            else ", ".join(
+                f"{name} {format_number(values[query, key].item())}"
+                for name, values in weights.items()
+            )
+            for key in range(columns)
+        ]
+        for query in range(rows)
+    ]
+
+
+def causal_heatmaps(tokens: Sequence[str], attn_weights: Tensor) -> list[Heatmap]:
+    """Return the maps of causal heads, (num_heads, num_tokens, num_tokens)."""
+    is_future = causal_mask(len(tokens))
+    return [
+        Heatmap(f"head {h}", tokens, cell_texts(is_future, weight=weights))
+        for h, weights in enumerate(attn_weights)
+    ]
+
+
+def format_number(value: float, decimals: int = 3) -> str:
+    """Return a number with a true minus sign; no zero has a sign.
+
+    >>> format_number(-0.5), format_number(-0.0001), format_number(float("nan"))
+    ('−0.500', '0.000', 'NaN')
+    """
+    if math.isnan(value):
+        return "NaN"
+    return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+
+
+def format_value(value: Any) -> str:
+    """Return the value of a control: numbers in short form, words as they are.
+
+    >>> format_value(3), format_value(0.5), format_value("half")
+    ('3', '0.5', 'half')
+    """
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Controls, and the pure functions behind them."""
+
+    name: str
+    controls: Mapping[str, tuple[Any, ...]]  # all the values that each can take
+    default: Mapping[str, Any]  # the value of each control at the start
+    compute: Callable[..., Any]  # from the controls' values, as keywords, to the numbers shown
+    # pictures that a page puts side by side as long as they fit, so each is as wide as a phone
+    draw: Callable[[Any], Sequence[Scene]]
+    readout: Callable[[Any], str]  # what the panel shows, in a few sentences
+    static_states: tuple[Mapping[str, Any], ...]  # what a page without a kernel shows
+    details: Callable[[Any], str] | None = None  # more lines of text, such as code
+    heatmaps: Callable[[Any], Sequence[Heatmap]] | None = (
+        None  # in the order in which draw has them
+    )
+    animated: str | None = None  # the control that can be played; it starts at its first value
+    # of a list, what is written above the values that belong together
+    groups: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return every state that the controls can reach."""
+        values = itertools.product(*self.controls.values())
+        return [dict(zip(self.controls, state, strict=True)) for state in values]
+
+    def page(self, state: Mapping[str, Any]) -> Page:
+        """Return what a state shows, in the types of JSON: its text and its pictures."""
+        data = self.compute(**state)
+        heatmaps = iter(self.heatmaps(data) if self.heatmaps else ())
+        return {
+            "line": self.readout(data),
+            "details": self.details(data) if self.details else "",
+            "pictures": [self._picture(scene, heatmaps) for scene in self.draw(data)],
+        }
+
+    def _picture(self, scene: Scene, heatmaps: Iterator[Heatmap]) -> dict[str, Any]:
+        """Return a scene as SVG, with the places of its maps and of what a click chooses there.
+
+        The first cell of a map is a box named "map"; a click on a box that has the name of a value
+        of a control chooses this value.
+        """
+        first_cells = scene.named("map")
+        choices = [
+            [control, i, box.x, box.y, box.width, box.height]
+            for control, values in self.controls.items()
+            for i, value in enumerate(values)
+            for box in scene.named(format_value(value))
+        ]
+        return {
+            "svg": scene.svg(),
+            "width": scene.width,
+            "height": scene.height,
+            "choices": choices,
+            "maps": [
+                {"x": box.x, "y": box.y, "cell": box.width, **heatmap._asdict()}
+                for box, heatmap in zip(first_cells, heatmaps, strict=False)
+            ],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all that a page in a browser needs, in the types of JSON.
+
+        Returns:
+            The name; the controls, each with its kind (number, words, list or player), the words of
+            its values and the index of its default; a page for each state, in the order of
+            states(), in which pictures are indexes; and the pictures, each once.
+        """
+        controls = [
+            {
+                "name": name,
+                "kind": self._kind(name),
+                "words": [format_value(value) for value in values],
+                "start": values.index(self.default[name]),
+                "groups": [*map(self.groups[name], values)] if name in self.groups else [],
+            }
+            for name, values in self.controls.items()
+        ]
+        pages = [self.page(state) for state in self.states()]
+        indexes: dict[str, int] = {}
+        for page in pages:
+            drawn = map(json.dumps, page["pictures"])
+            page["pictures"] = [indexes.setdefault(text, len(indexes)) for text in drawn]
+        pictures = [json.loads(text) for text in indexes]
+        return {"name": self.name, "controls": controls, "pages": pages, "pictures": pictures}
+
+    def _kind(self, control: str) -> str:
+        """Return how a control is shown."""
+        if control == self.animated:
+            return "player"
+        values = self.controls[control]
+        if not isinstance(values[0], str):
+            return "number"
+        return "words" if len(values) <= MAX_BUTTONS else "list"
+
+    def static_picture(self) -> Scene:
+        """Return what a page without a kernel shows: some states, each under its lines of text."""
+        shown = []
+        for state in self.static_states:
+            data = self.compute(**{**self.default, **state})
+            scene = in_rows(*self.draw(data))
+            for text in [self.details(data)] if self.details else []:
+                for line in reversed(text.splitlines()):
+                    scene = caption(scene, line)
+            shown.append(caption(scene, self.readout(data)))
+        return in_rows(*shown)
+
+
+def pack(sheet: dict[str, Any]) -> str:
+    """Return what Panel.to_json() returns, compressed by zlib, in base64: a tenth of its size."""
+    compressed = zlib.compress(json.dumps(sheet).encode(), 9)
+    return base64.b64encode(compressed).decode("ascii")
+
+
+def static_mimebundle(scene: Scene) -> dict[str, str]:
+    """Return a picture as it stays in a notebook without a kernel.
+
+    Returns:
+        The parts of a mimebundle: text/html, the key that runs the panel and an <img> with an alt
+        text, and image/png.
+    """
+    png, _ = scene._repr_png_()
+    html = f"<p>▶ Run this cell with Shift+Enter to move it.</p>{scene._repr_html_()}"
+    return {"text/html": html, "image/png": base64.b64encode(png).decode("ascii")}
