@@ -28,7 +28,7 @@ FONTS = ROOT / "book" / "fonts"
 CONFIG = "etc/jupyter"
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
-MOVED = re.compile(r"\b(Panel|Sentence|Live)Box\(")
+MOVED = re.compile(r"\b(Panel|Sentence|Live)Widget\(")
 RUN_ME = "Run this cell with Shift+Enter: something to move by hand appears here."
 LANGUAGE = {  # what the kernel says of itself: JupyterLab writes it, where it is not yet there
     "codemirror_mode": {"name": "ipython", "version": 3},

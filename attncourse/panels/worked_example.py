@@ -144,5 +144,5 @@ WORKED_EXAMPLE = Panel(
     draw=draw_number_step,
     readout=readout_number_step,
     animated="step",
-    static_states=({"step": 8, "num_heads": 1}, {"step": 8, "num_heads": 6}),
+    static_states=({"step": 8, "num_heads": 1}, {"step": 8, "num_heads": 3}),
 )
