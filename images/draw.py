@@ -19,9 +19,9 @@ from attncourse.examples import SEED, journey
 from attncourse.panels.sentence import (
     CARRIER,
     TEXTS,
-    static_picture,
     key_of,
     recorded_answers,
+    static_picture,
     unpack_weights,
 )
 from attncourse.pictures.cells import head_tag
@@ -439,7 +439,7 @@ def model_map() -> Scene:
     """
     plain = recorded_answers()[key_of({"text": TEXTS[0]})]
     tokens, answer = [token.strip() for token in plain["tokens"]], plain["words"][0][0]
-    weights = unpack_weights(plain)[:, :, -1]  # (num_layers, num_heads, num_tokens), of the last token
+    weights = unpack_weights(plain)[:, :, -1]  # (num_layers, num_heads, num_tokens)
     num_layers, last = len(weights), len(tokens) - 1
     left, top, step, apart = 76.0, 36.0, 9.6, 40.0
     right, bottom = left + num_layers * step, top + last * apart

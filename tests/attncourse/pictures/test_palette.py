@@ -104,9 +104,7 @@ def test_a_page_can_be_read(dark):
 def test_the_lines_of_every_head_are_seen_light_and_dark():
     """Those of the darker heads turn with the page."""
     turned = dict(
-        re.findall(
-            r'\[stroke="(#\w{6})"\] { stroke: light-dark\(\1, (#\w{6})\); }', PAGE
-        )
+        re.findall(r'\[stroke="(#\w{6})"\] { stroke: light-dark\(\1, (#\w{6})\); }', PAGE)
     )
     for line in map(line_color, HEAD_COLORS):
         assert contrast(line, on_white(PAPER)) >= 3, line
