@@ -55,9 +55,7 @@ def in_page(module: str, looks: str, shown: str) -> str:
 
 
 FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_PANEL)
-SENTENCE_END = in_page(
-    sentence.MODULE, sentence.STYLE, ".attn-sentence"
-)
+SENTENCE_END = in_page(sentence.MODULE, sentence.STYLE, ".attn-sentence")
 RUN_IT = "run-it"
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY")  # owner/name, where a workflow builds the book
 TURN = re.compile(r"\*\*(Your turn|Write it)\*\*")

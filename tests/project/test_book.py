@@ -9,7 +9,6 @@ import runpy
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -19,8 +18,8 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, expect
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
-from attncourse.panels.stacked_heads import STACKED_HEADS
 from attncourse.panels.panel import Panel
+from attncourse.panels.stacked_heads import STACKED_HEADS
 from book import MUCH, caption, panels_of
 from exercises import find_exercises
 from pdf import print_lesson, put_on_paper
@@ -373,5 +372,5 @@ def test_a_page_without_javascript(open_page: Callable[..., Page]):
     page = open_page(STACKED_HEADS, java_script_enabled=False)
     box = page.locator(".attn-panel")
     expect(box).to_contain_text(STACKED_HEADS.page(STACKED_HEADS.default)["line"])
-    alt = STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).alt
+    (alt, _) = (s.alt for s in STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)))
     expect(box.get_by_role("img", name=alt, exact=True)).to_be_visible()
