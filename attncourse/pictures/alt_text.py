@@ -39,19 +39,22 @@ def tell_apart(words: Sequence[str]) -> list[str]:
     return names
 
 
-def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
+def largest_weights(
+    weights: Tensor, words: Sequence[str], queries: Sequence[str] | None = None
+) -> str:
     """Return what each query attends to most, as a clause without a full stop.
 
     Args:
         weights: (num_queries, num_keys); rows of NaN have nothing to say.
-        words: the names of the keys; the queries are the last of them.
+        words: the names of the keys.
+        queries: the names of the queries. None: they are the last of the words.
 
     Returns:
-        One clause for all queries that do alike, if most do, and one for each other, MOST_ROWS at
-        the most.
+        One clause for all queries if they follow one pattern, else one for each, MOST_ROWS at the
+        most.
     """
-    names = tell_apart(words)
-    first = len(words) - len(weights)
+    names, first = tell_apart(words), len(words) - len(weights)
+    asking = names if queries is None else [""] * first + tell_apart(queries)
     rows = []
     for q, row in enumerate(weights.nan_to_num(0.0)):
         weight, key = row.max(dim=0)
@@ -63,25 +66,18 @@ def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
             if not weights.nan_to_num(0.0).any()
             else "one word, which attends to itself"
         )
-    patterns = [
-        ("the word just before it", [row for row in rows if row[1] == row[0] - 1]),
-        ("itself", [row for row in rows if row[1] == row[0]]),
-        (f"{names[0]}, the first", [row for row in rows if row[1] == 0]),
-    ]
-    pattern, alike = max(patterns, key=lambda found: len(found[1]))
-    if len(rows) == 1 or 3 * len(alike) < 2 * len(rows):
-        return _told(rows, names)
-    low, high = min(weight for *_, weight in alike), max(weight for *_, weight in alike)
-    between = low if low == high else f"{low} to {high}"
-    clause = f"each word attends most to {pattern}, with {between}"
-    others = [row for row in rows if row not in alike]
-    return f"{clause}; but {_told(others, names)}" if others else clause
-
-
-def _told(rows: Sequence[tuple[int, int, str]], names: Sequence[str]) -> str:
-    """Return rows one by one: the query, the key it attends to most, and the weight."""
+    patterns = {
+        "the word just before it": all(key == query - 1 for query, key, _ in rows),
+        "itself": all(key == query for query, key, _ in rows),
+        f"{names[0]}, the first": all(key == 0 for _, key, _ in rows),
+    }
+    for pattern, holds in patterns.items():
+        if holds and queries is None and len(rows) > 1:
+            low, high = min(weight for *_, weight in rows), max(weight for *_, weight in rows)
+            between = low if low == high else f"{low} to {high}"
+            return f"each word attends most to {pattern}, with {between}"
     told = [
-        f"{names[query]} attends most to {names[key]} ({weight})" for query, key, weight in rows
+        f"{asking[query]} attends most to {names[key]} ({weight})" for query, key, weight in rows
     ]
     more = f", and {len(told) - MOST_ROWS} more" if len(told) > MOST_ROWS else ""
     return ", ".join(told[:MOST_ROWS]) + more

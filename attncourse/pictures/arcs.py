@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +16,7 @@ from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
 LEAST = 0.05  # a smaller weight has no arc
 LETTERS = 14.0  # size of the words
 GAP, WIDEST_GAP = 14.0, 40.0  # between two words
-HIGHEST, LOWEST = 110.0, 16.0  # the top of the longest arc, and of a very short one
+STEEP = 6.0  # so long arcs are higher than short ones, but not as much as they are longer
 LOOP = 8.0  # radius of the loop of a word that attends to itself
 APART = 4.0  # arcs leave a word so far left of its middle, and arrive so far right of it
 
@@ -61,6 +62,7 @@ def arcs_picture(
     places, width = _places(shown, tag + 10 if tag else 6.0)
     deep = 24.0 if query is None else 42.0  # for the words, and the weights below them
     items: list[Item] = []
+    told = ["Arcs from each word to the words it attends to:"]
     bottom = 0.0
     for head, (name, hue) in zip(maps, heads.items(), strict=True):
         color = head_color(hue)
@@ -71,6 +73,12 @@ def arcs_picture(
             items.append(Box(0, base - 10, tag, 20, color, radius=3))
             items.append(Words(tag / 2, base, name, color=text_color(color), bold=True))
         items += shift(arcs, 0, base)
+        clause = (
+            largest_weights(head, words)
+            if query is None
+            else whole_row(head[query], words, query, LEAST)
+        )
+        told.append(f"{name}: {clause}." if name else f"{clause}.")
         row = [0.0] * size if query is None else head[query].tolist()
         for i, (word, x, weight) in enumerate(zip(shown, places, row, strict=True)):
             items.append(Words(x, base + 14, word, size=LETTERS, bold=i == query))
@@ -79,7 +87,7 @@ def arcs_picture(
     rule = f"An arc for each weight of at least {LEAST:g}."
     items.append(Words(max(tag, 6), bottom + 10, rule, "start", FAINT))
     width = max(width, tag + text_width(rule) + 8)
-    return Scene(width, bottom + 22, _alt(words, maps, [*heads], query), tuple(items))
+    return Scene(width, bottom + 22, " ".join(told), tuple(items))
 
 
 def _places(words: Sequence[str], left: float) -> tuple[list[float], float]:
@@ -96,42 +104,23 @@ def _places(words: Sequence[str], left: float) -> tuple[list[float], float]:
 
 def _arcs(weights: Tensor, places: Sequence[float], color: str, query: int | None) -> list[Line]:
     """Return the arcs of one head over the line y = 0, the strong ones above the weak ones."""
-    longest = max(max(places) - min(places), 1.0)
-    high = max(min(HIGHEST, 0.45 * longest) - LOWEST, 0)
     rows = weights.tolist()
     found = [(q == query, rows[q][k], q, k) for q, k in (weights >= LEAST).nonzero().tolist()]
     arcs = []
     for chosen, weight, q, k in sorted(found):
         ink = color if chosen or query is None else FAINT
         opacity = round(0.3 + 0.7 * min(weight, 1.0), 2) if ink == color else 0.3
+        half = (places[q] - places[k]) / 2
         if q == k:
             points = _ellipse(places[q], -2 - LOOP, LOOP, LOOP, 2.1)
         else:
-            away = abs(places[q] - places[k])
-            across = (places[q] - places[k]) / 2 - (APART if k < q else -APART)
-            up = LOWEST + high * math.sqrt(away / longest)
-            points = _ellipse((places[q] + places[k]) / 2, 0, across, up)
+            across = half - (APART if k < q else -APART)
+            points = _ellipse(places[q] - half, 0, across, STEEP * math.sqrt(abs(half)))
         arcs.append(Line(points, ink, 0.8 + 4.2 * min(weight, 1.0), opacity=opacity))
     return arcs
 
 
 def _ellipse(x: float, y: float, across: float, up: float, half_turns: float = 1) -> Points:
     """Return points of an ellipse, counter-clockwise from its right end."""
-    angles = [math.pi * half_turns * i / 32 for i in range(33)]
-    return tuple(
-        (round(x + across * math.cos(angle), 2), round(y - up * math.sin(angle), 2))
-        for angle in angles
-    )
-
-
-def _alt(words: Sequence[str], maps: Tensor, names: Sequence[str], query: int | None) -> str:
-    """Return what the arcs show, head by head."""
-    told = []
-    for weights, name in zip(maps, names, strict=True):
-        if query is None:
-            clause = largest_weights(weights, words)
-        else:
-            clause = whole_row(weights[query], words, query, LEAST)
-        told.append(f"{name}: {clause}." if name else f"{clause}.")
-    start = "Arcs from each word to the words it attends to"
-    return f"{start}{'.' if any(names) else ':'} {' '.join(told)}"
+    turns = [cmath.rect(1, math.pi * half_turns * i / 32) for i in range(33)]
+    return tuple((round(x + across * t.real, 2), round(y - up * t.imag, 2)) for t in turns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
@@ -21,8 +21,6 @@ class Cell(NamedTuple):
     stroke: str | None = PAPER
     hatched: bool = False
     name: str = ""
-    edge: float = 1.0  # width of the stroke
-    bold: bool = False
 
 
 def grid(
@@ -41,11 +39,11 @@ def grid(
     items: list[Item] = []
     for r, row in enumerate(matrix.tolist()):
         for c, value in enumerate(row):
-            fill, text, ink, stroke, hatched, name, edge, bold = look(value, r, c)
+            fill, text, ink, stroke, hatched, name = look(value, r, c)
             corner = (x + c * width, y + r * height)
-            items.append(Box(*corner, width, height, fill, stroke, edge, 0.0, hatched, name))
+            items.append(Box(*corner, width, height, fill, stroke, hatched=hatched, name=name))
             if words is not None and text:
-                items += shift([words._replace(text=text, color=ink, bold=bold)], *corner)
+                items += shift([words._replace(text=text, color=ink)], *corner)
     return items
 
 
@@ -66,11 +64,3 @@ def titled(
     heading = Words(left, 10, title, "start", bold=True)
     width = max(right, left + text_width(title, bold=True)) + 4
     return Scene(width, bottom + 4, alt, (heading, *items))
-
-
-def scale(
-    x: float, y: float, colors: Sequence[str], step: float, ends: Mapping[str, float]
-) -> list[Item]:
-    """Return colors from top to bottom, each step pixels high, and words beside them, by height."""
-    items: list[Item] = [Box(x, y + i * step, 12, step + 0.5, c) for i, c in enumerate(colors)]
-    return [*items, *(Words(x + 16, y + down, end, "start") for end, down in ends.items())]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from attncourse.pictures.cells import Cell, grid, head_tag, titled
 from attncourse.pictures.letters import SIZE, text_width, wrap
 from attncourse.pictures.palette import (
     FAINT,
+    INK,
     PAPER,
     QUIET,
     amount_color,
@@ -21,81 +21,135 @@ from attncourse.pictures.palette import (
     tint,
     weight_color,
 )
-from attncourse.pictures.scene import Item, Scene, Words
+from attncourse.pictures.scene import Box, Item, Scene, Words, shift
 from attncourse.pictures.weights import say_maps
 
-LABEL = 72.0  # room for the names of rows, in pixels
-TOP = 24.0  # room for a title or for a strip with the name of a head
+LABEL = 72.0  # pixels: room for the names of rows
+TOP = 24.0  # room for a title
+NUMBER = 46.0  # the width of a number of two decimals with a sign
+HEIGHT = 24.0  # of a number
+NO_HEAD = -1
 
 
 def matrix_picture(
     matrix: Tensor,
     rows: Sequence[str],
-    column_heads: Sequence[int],
+    heads: Sequence[int],
     title: str,
-    digits: int,
-    wide: float | None = None,
+    wide: float = NUMBER,
+    by_row: bool = False,
 ) -> Scene:
     """Draw a matrix with its values written in, each column in the color of its head.
 
-    Columns have their numbers too, counted from 0.
+    Above the columns stand their numbers, counted from 0, and above these their heads.
 
     Args:
         matrix: (num_rows, num_columns).
-        rows: the names of the rows.
-        column_heads: for each column its head, counted from 0.
+        rows: the names of the rows; none: no room is left for them.
+        heads: for each column its head, counted from 0, or NO_HEAD.
         title: what is drawn, above the matrix and in the alt text.
-        digits: decimals of the values.
-        wide: of a cell, in pixels. None: as much as a number with a sign takes.
+        wide: of a cell, in pixels.
+        by_row: whether heads has the head of each row instead.
 
     Returns:
         A Scene; the first cell is a box named "matrix".
     """
     num_rows, num_columns = matrix.shape
-    width, height, top = wide or 30.0 + 8.0 * digits, 24.0, TOP + 38
-    owned = {head: column_heads.count(head) for head in sorted({*column_heads})}
-    fills = [tint(head_color(head), 0.22) for head in column_heads]
-    items: list[Item] = []
-    for head, count in owned.items():
-        x = LABEL + column_heads.index(head) * width + 1
-        items += head_tag(x, TOP, count * width - 2, head)
-    for column in range(num_columns):
-        x = LABEL + (column + 0.5) * width
-        items.append(Words(x, TOP + 28, str(column), color=FAINT, mono=True))
+    left, top = LABEL if rows else 1.0, TOP + 38
 
     def look(value: float, row: int, column: int) -> Cell:
-        fill, name = fills[column], "" if row or column else "matrix"
-        return Cell(fill, f"{value:.{digits}f}", text_color(fill), name=name)
+        head = heads[row if by_row else column]
+        fill = QUIET if head == NO_HEAD else tint(head_color(head), 0.22)
+        name = "" if row or column else "matrix"
+        return Cell(fill, f"{value:.2f}", text_color(fill), name=name)
 
-    size, free = (12.0, 3.0) if wide else (SIZE, 5.0)
-    words = Words(width - free, height / 2, "", "end", size=size, mono=True)
-    items += grid(LABEL, top, matrix, look, width, height, words)
-    items += _row_names(LABEL, top, height, rows)
+    size, free = (SIZE, 4.0) if wide >= NUMBER else (12.0, 3.0)
+    words = Words(wide - free, HEIGHT / 2, "", "end", size=size, mono=True)
+    items = grid(left, top, matrix, look, wide, HEIGHT, words)
+    items += _row_names(left, top, HEIGHT, rows)
+    for column in range(num_columns):
+        x = left + (column + 0.5) * wide
+        items.append(Words(x, TOP + 28, str(column), color=FAINT, mono=True))
+    owned = {head: heads.count(head) for head in sorted({*heads} - {NO_HEAD})}
+    for head, count in owned.items() if not by_row else ():
+        items += head_tag(left + heads.index(head) * wide + 1, TOP, count * wide - 2, head)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
-    alt += f" Columns: {', '.join(f'{count} of head {head}' for head, count in owned.items())}."
-    right, bottom = LABEL + num_columns * width, top + num_rows * height
-    return titled(title, items, LABEL, right, bottom, alt)
+    if owned:
+        told = ", ".join(f"{count} of head {head}" for head, count in owned.items())
+        alt += f" {'Rows' if by_row else 'Columns'}: {told}."
+    return titled(title, items, left, left + num_columns * wide, top + num_rows * HEIGHT, alt)
 
 
 def _row_names(x: float, y: float, height: float, names: Sequence[str]) -> list[Words]:
     return [Words(x - 6, y + (r + 0.5) * height, name, "end") for r, name in enumerate(names)]
 
 
-def difference_picture(
-    difference: Tensor, rows: Sequence[str], title: str, narrow: bool = False
+def product_picture(
+    left: Tensor,
+    right: Tensor,
+    rows: Sequence[str],
+    names: tuple[str, str, str],
+    num_heads: int,
+    place: tuple[int, int],
+    inner: bool = False,
 ) -> Scene:
+    """Draw left @ right in Falk's scheme: each number of the result lies where its factors meet.
+
+    Args:
+        left: (num_rows, inner); no number of the three matrices reaches 10.
+        right: (inner, num_columns), drawn above the result, column over column.
+        rows: the names of the rows of left.
+        names: what left, right and their product are called.
+        num_heads: how many heads share the colored columns.
+        place: the row and the column of a number of the product: it is framed, and so are the row
+            of left and the column of right that meet in it.
+        inner: False: heads own the columns of right, so those of the product too. True: heads own
+            the columns of left, and the rows of right that these meet; the product is nobody's.
+    """
+    result = left @ right
+    num_inner, num_columns = right.shape
+    split = num_inner if inner else num_columns
+    owners = [i * num_heads // split for i in range(split)]
+    nobody = [NO_HEAD] * max(num_inner, num_columns)
+    shapes = [tuple(matrix.shape) for matrix in (left, right, result)]
+    titles = [f"{name}  {shape}" for name, shape in zip(names, shapes, strict=True)]
+    factor = matrix_picture(left, rows, owners if inner else nobody, titles[0])
+    over = matrix_picture(right, (), owners, titles[1], by_row=inner)
+    under = matrix_picture(result, (), nobody if inner else owners, titles[2])
+    x, y = factor.width + 24, over.height + 16
+    items = [*shift(factor.items, 0, y), *shift(over.items, x, 0), *shift(under.items, x, y)]
+    firsts = [item for item in items if isinstance(item, Box) and item.name == "matrix"]
+    (r, c), widths = place, [NUMBER * num_inner, NUMBER, NUMBER]
+    heights = HEIGHT, HEIGHT * num_inner, HEIGHT
+    offsets = (0, r), (c, 0), (c, r)
+    for box, (column, row), wide, high in zip(firsts, offsets, widths, heights, strict=True):
+        corner = (box.x + column * NUMBER, box.y + row * HEIGHT)
+        items.append(Box(*corner, wide, high, stroke=INK, stroke_width=2.0))
+    owned = (
+        f"the columns of {names[0]} and the rows of {names[1]}"
+        if inner
+        else f"the columns of {names[1]} and of {names[2]}"
+    )
+    alt = (
+        f"A product as three matrices: {titles[0]} on the left, {titles[1]} above, and where they "
+        f"meet {titles[2]}. In {num_heads} colors, one for each head: {owned}. Row {r} of "
+        f"{names[0]} and column {c} of {names[1]} are framed, and the number of {names[2]} in "
+        "which they meet."
+    )
+    return Scene(x + max(over.width, under.width), y + factor.height, alt, tuple(items))
+
+
+def difference_picture(difference: Tensor, rows: Sequence[str], title: str) -> Scene:
     """Draw how far each number moved: exact zeros are white cells, all others colored.
 
     Args:
         difference: (num_rows, num_columns), the absolute differences; NaN is hatched.
         rows: the names of the rows.
         title: what is drawn, above the picture and in the alt text.
-        narrow: whether a number has four letters at most.
     """
-    width, height = 35.0 if narrow else 54.0, 26.0
+    width, height = 35.0, 26.0
     num_rows, num_columns = difference.shape
     largest = difference.nan_to_num(0.0).max().item()
-    digits = 3 if largest < 100 else 1  # as much as a cell has room for
 
     def look(value: float, *_place: int) -> Cell:
         if math.isnan(value):
@@ -103,11 +157,10 @@ def difference_picture(
         if value == 0:
             return Cell(amount_color(0.0), "0", on_white(FAINT), QUIET)
         fill = amount_color(0.15 + 0.85 * value / largest)  # a tiny one too: it is not zero
-        text = brief(value) if narrow else f"{value:.{digits}f}"
-        return Cell(fill, text, text_color(fill), QUIET)
+        return Cell(fill, brief(value), text_color(fill), QUIET)
 
-    left = max(0.0 if narrow else 84.0, *(text_width(name) + 12 for name in rows))
-    words = Words(width / 2, height / 2, "", size=12 if narrow else SIZE, mono=True)
+    left = max(map(text_width, rows)) + 12
+    words = Words(width / 2, height / 2, "", size=12, mono=True)
     items = grid(left, TOP, difference, look, width, height, words)
     items += _row_names(left, TOP, height, rows)
     still = [name for name, row in zip(rows, difference.tolist(), strict=True) if not any(row)]
@@ -128,19 +181,12 @@ def brief(value: float) -> str:
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
-VALUE_WIDTH, VALUE_HEIGHT = 56.0, 22.0
-ACROSS = 820.0  # pixels; blocks that do not fit in it stand in a second row
+VALUE_WIDTH, VALUE_HEIGHT = 42.0, 22.0  # six numbers and the names of the rows fit a phone
+ACROSS = 332.0  # pixels of a phone; blocks that do not fit stand below each other
 ONE_OF = {"num_heads": "head", "num_tokens": "token"}
 
 
-def tensor_picture(
-    name: str,
-    values: Tensor,
-    dims: Sequence[str],
-    num_heads: int,
-    wide: float = VALUE_WIDTH,
-    most: float = ACROSS,
-) -> Scene:
+def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: int) -> Scene:
     """Draw a tensor as blocks, its first batch item only.
 
     Args:
@@ -151,13 +197,10 @@ def tensor_picture(
             Along num_heads, and along columns named num_heads * ..., cells take the color of
             their head.
         num_heads: how many heads, for columns named num_heads * ...
-        wide: of a cell, in pixels.
-        most: blocks that do not fit into so many pixels stand in a row of their own.
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
-        that comes before the last two. Whole numbers have no decimals, others two, or one where
-        they are large. A gray cell is -inf, or a weight on the future.
+        that comes before the last two. A gray cell is -inf, or a weight on the future.
     """
     title = f"{name}: ({', '.join(dims)}) = {tuple(values.shape)}"
     are_weights, several_rows = name == "attn_weights", values.ndim > 1
@@ -166,60 +209,39 @@ def tensor_picture(
     while values.ndim < 3:
         values, dims = values[None], ("", *dims)
     (num_blocks, num_rows, num_columns), (block_dim, row_dim, _) = values.shape, dims
-    width, height = num_columns * wide, num_rows * VALUE_HEIGHT
-    across = max(1, min(num_blocks, int(most // (width + LABEL))))
-    lines = wrap(title, 0.8 * most)  # it is bold
-    below = 19.0 * (len(lines) - 1)
+    width, height = num_columns * VALUE_WIDTH + LABEL, num_rows * VALUE_HEIGHT + 44
+    across = max(1, min(num_blocks, int(ACROSS // width)))
+    lines = wrap(title, 0.8 * ACROSS)  # it is bold
     items: list[Item] = [
         Words(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
     ]
-    hidden = (values == 0).triu(diagonal=1) if are_weights else values == -math.inf
-    owners, digits = _owners(values, dims, num_heads), _digits(values)
-    top = below + (48 if num_blocks > 1 else 28)  # room for a heading above each block
-    size, free = (SIZE, 5.0) if wide == VALUE_WIDTH else (12.0, 3.0)
-    words = Words(wide - free, VALUE_HEIGHT / 2, "", "end", size=size, mono=True)
+    masked = (values == 0).triu(diagonal=1) if are_weights else values == -math.inf
+    digits = 0 if values.equal(values.round()) else 2
+    top = 19.0 * len(lines) + (29 if num_blocks > 1 else 9)  # room for a heading of each block
+    words = Words(VALUE_WIDTH - 3, VALUE_HEIGHT / 2, "", "end", size=12, mono=True)
     for i, block in enumerate(values):
-        x = LABEL + (i % across) * (width + LABEL)
-        y = top + (i // across) * (height + 44)
+        x, y = LABEL + i % across * width, top + i // across * height
         if num_blocks > 1:
             items.append(Words(x, y - 12, f"{ONE_OF[block_dim]} {i}", "start", bold=True))
-        for row in range(num_rows if several_rows else 0):
-            said = f"{ONE_OF.get(row_dim, row_dim)} {row}"
-            items.append(Words(x - 5, y + (row + 0.5) * VALUE_HEIGHT, said, "end"))
+        names = [f"{ONE_OF.get(row_dim, row_dim)} {row}" for row in range(num_rows)]
+        items += _row_names(x, y, VALUE_HEIGHT, names if several_rows else ())
 
         def look(value: float, row: int, column: int, i: int = i) -> Cell:
-            if hidden[i, row, column]:
+            if masked[i, row, column]:
                 return Cell(QUIET, "0" if value == 0 else f"{value}", FAINT, QUIET)
-            head = int(owners[i, row, column])
-            fill = PAPER if head < 0 else tint(head_color(head), 0.3)
+            places = zip(dims, (i, row, column), values.shape, strict=True)
+            heads = [p * num_heads // size for dim, p, size in places if "num_heads" in dim]
+            head = heads[0] if heads else NO_HEAD
+            fill = PAPER if head == NO_HEAD else tint(head_color(head), 0.3)
             fill = weight_color(value, head) if are_weights else fill
             return Cell(fill, f"{value:.{digits}f}", text_color(fill), QUIET)
 
-        items += grid(x, y, block, look, wide, VALUE_HEIGHT, words)
-    said_wide = max(text_width(line, bold=True) for line in lines) + 24
-    right = max(across * (width + LABEL) + (12 if most == ACROSS else 0), said_wide)
-    bottom = top + math.ceil(num_blocks / across) * (height + 44)
-    tokens, names = (
-        [f"{what} {i}" for i in range(n)]
-        for what, n in (("token", num_columns), ("Head", num_blocks))
+        items += grid(x, y, block, look, VALUE_WIDTH, VALUE_HEIGHT, words)
+    right = max(across * width, *(text_width(line, bold=True) + 24 for line in lines))
+    bottom = top + math.ceil(num_blocks / across) * height - 36
+    tokens, heads = (
+        [f"token {i}" for i in range(num_columns)],
+        [f"Head {i}" for i in range(num_blocks)],
     )
-    said = f" {say_maps(values, hidden, tokens, names)}" if are_weights else ""
-    return Scene(right, bottom - 36, f"{title}.{said}", tuple(items))
-
-
-def _digits(values: Tensor) -> int:
-    """Return how many decimals numbers have: none if they are whole, fewer if one is large."""
-    if values.equal(values.round()):
-        return 0
-    return 1 if (values.isfinite() & (values.abs() >= 100)).any() else 2
-
-
-def _owners(values: Tensor, dims: Sequence[str], num_heads: int) -> Tensor:
-    """Return for each entry the head that it belongs to, or -1."""
-    owners = torch.full(values.shape, -1)
-    for axis, dim in enumerate(dims):
-        if dim.startswith("num_heads"):  # alone, or times the columns of each
-            size = values.shape[axis]
-            heads = torch.arange(size) // (size // num_heads)
-            owners[:] = heads.view([-1 if i == axis else 1 for i in range(3)])
-    return owners
+    said = f" {say_maps(values, masked, tokens, heads)}" if are_weights else ""
+    return Scene(right, bottom, f"{title}.{said}", tuple(items))

@@ -83,9 +83,9 @@ def _table(left: float, top: float, name: str, numbers: Tensor, title: float) ->
     """Return numbers in cells, blue above 0 and red below it, under their name."""
 
     def look(value: float, *_place: int) -> Cell:
-        fill = signed_color(min(max(value, -STRONGEST), STRONGEST), STRONGEST)
+        fill = signed_color(value, STRONGEST)
         said = f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")
-        return Cell(fill, said, text_color(fill), QUIET, edge=0.5)
+        return Cell(fill, said, text_color(fill), QUIET)
 
     heading = Words(left + numbers.shape[1] * WIDE / 2, title - 14, name, bold=True)
     words = Words(WIDE / 2, TALL / 2, "")

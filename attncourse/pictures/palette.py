@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 # Okabe and Ito's color-blind-safe set, then a darker shade of four of them.
@@ -49,9 +48,7 @@ class Themed(str):
         return color
 
 
-# ColorBrewer RdBu for signed values (-1 to 1).
-_SIGNED = ("#b2182b", "#ef8a62", "#fddbc7", "#f7f7f7", "#d1e5f0", "#67a9cf", "#2166ac")
-_SIGNED_DARK = ("#f4846f", "#b0503f", "#532c27", "#20242a", "#213f55", "#3a7ab0", "#6fb6ec")
+POSITIVE, NEGATIVE = "#2166ac", "#b2182b"  # ends of ColorBrewer's RdBu
 
 
 def head_color(head: int) -> str:
@@ -69,21 +66,14 @@ def weight_color(weight: float, head: int = 0) -> str:
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
 
 
-def shades(shares: Sequence[float], heads: Sequence[int]) -> list[str]:
-    """Return the colors of weights where these heads are drawn: in gray if they are several."""
-    one = len({*heads}) == 1
-    return [weight_color(s, heads[0]) if one else amount_color(s) for s in shares]
-
-
 def amount_color(share: float) -> str:
     """Return the color of an amount that is no weight: 0 white, 1 dark gray."""
     return tint(FAINT, min(max(share, 0.0), 1.0))
 
 
 def signed_color(value: float, largest: float) -> str:
-    """Return the color of a value: -largest red, 0 near the paper, +largest blue."""
-    share = 0.5 + 0.5 * value / largest if largest else 0.5
-    return Themed(_between(_SIGNED, share), _between(_SIGNED_DARK, share))
+    """Return the color of a value: -largest red, 0 the paper, +largest blue."""
+    return tint(POSITIVE if value > 0 else NEGATIVE, min(abs(value) / largest, 1.0))
 
 
 def tint(color: str, strength: float) -> Themed:
@@ -135,12 +125,6 @@ def in_page(color: str) -> str:
     if isinstance(color, Themed):
         return f"light-dark({color},{color.dark})" if color != color.dark else str(color)
     return f"var(--attn-{color})" if color in THEME else color
-
-
-def _between(stops: tuple[str, ...], share: float) -> str:
-    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
-    below = min(int(place), len(stops) - 2)
-    return _mix(stops[below], stops[below + 1], place - below)
 
 
 def _mix(first: str, second: str, share: float) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import cmath
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from attncourse.pictures.alt_text import say_number, tell_apart
+from attncourse.pictures.alt_text import say_number
 from attncourse.pictures.letters import SIZE
 from attncourse.pictures.palette import FAINT, HATCH, INK, QUIET, head_color, on_white
 from attncourse.pictures.scene import BOOK, FONT_FILES, Picture
@@ -124,35 +123,28 @@ def ablation_picture(probabilities: Tensor, before: float, word: str) -> Plot:
         return _plot(figure, alt)
 
 
-def softmax_picture(tokens: Sequence[str], scores: Tensor, weights: Tensor, query: int) -> Plot:
-    """Draw the scaled scores of one query as bars, and below them its attention weights.
+def bars_picture(values: Mapping[str, float], title: str, form: str = ".2f") -> Plot:
+    """Draw numbers as horizontal bars, each with its name and its value.
 
     Args:
-        tokens: the names of the keys.
-        scores: (num_tokens), scaled.
-        weights: (num_tokens), after softmax.
-        query: the position of the query.
+        values: by name, in order, from above to below.
+        title: what is drawn, above the picture and in the alt text.
+        form: how a value is written, as format() takes it.
     """
-    names = tell_apart(tokens)
-    with _figure(660, 260) as figure:
-        above, below = figure.subplots(2, 1, sharex=True)
-        for axes, values, color in ((above, scores, BLUE), (below, weights, BLUE)):
-            bars = axes.bar(names, values.tolist(), 0.5, color=color)
-            axes.bar_label(bars, [_signed(value) for value in values.tolist()], padding=2)
-            axes.margins(y=0.25)
-            axes.set_yticks([])
-            axes.spines["left"].set_visible(False)
-        above.axhline(0, color=GRAY, linewidth=1)
-        above.spines["bottom"].set_visible(False)
-        above.tick_params(bottom=False, labeltop=True)
-        below.tick_params(bottom=False, labelbottom=False)
-        above.get_xticklabels()[query].set_fontweight("bold")
-        above.set_title("scaled scores")
-        below.set_title("weights, after softmax")
-        order = sorted(range(len(names)), key=lambda i: -weights[i].item())
-        told = ", ".join(f"{names[i]} {say_number(weights[i].item())}" for i in order)
-        alt = f"The row of {names[query]}, from scores to weights. The weights sum to 1: {told}."
-        return _plot(figure, alt)
+    labels = [format(value, form) for value in values.values()]
+    with _figure(560, 44 + 28 * len(values)) as figure:
+        axes = figure.subplots()
+        axes.bar_label(
+            axes.barh([*values], [*values.values()], 0.65, color=BLUE), labels, padding=6
+        )
+        axes.invert_yaxis()
+        axes.margins(x=0.15)
+        axes.tick_params(left=False)
+        axes.set_xticks([])
+        axes.spines[:].set_visible(False)
+        axes.set_title(title)
+        told = "; ".join(f"{name}: {label}" for name, label in zip(values, labels, strict=True))
+        return _plot(figure, f"{title}. {told}.")
 
 
 def losses_picture(
@@ -188,31 +180,6 @@ def losses_picture(
         return _plot(figure, f"{title}: {told}; the dashed line is {name} {loss:.3f}.")
 
 
-def times_picture(milliseconds: Mapping[str, float]) -> Plot:
-    """Draw how long each version of a computation takes, and how it compares with the one above.
-
-    Args:
-        milliseconds: by the name of each version, in order.
-
-    Returns:
-        A Plot: a bar for each version, with its time, and by what the time above is multiplied.
-    """
-    times = [*milliseconds.values()]
-    factors = ["", *(f" × {now / above:.2f}" for above, now in pairwise(times))]
-    labels = [f"{ms:.0f} ms{factor}" for ms, factor in zip(times, factors, strict=True)]
-    with _figure(560, 44 + 30 * len(times)) as figure:
-        axes = figure.subplots()
-        axes.bar_label(axes.barh([*milliseconds], times, 0.65, color=BLUE), labels, padding=6)
-        axes.invert_yaxis()
-        axes.margins(x=0.3)
-        axes.tick_params(left=False)
-        axes.set_xticks([])
-        axes.spines[:].set_visible(False)
-        axes.set_title("time, and factor against the bar above")
-        told = [f"{name}: {label}." for name, label in zip(milliseconds, labels, strict=True)]
-        return _plot(figure, f"Bars. {' '.join(told)}")
-
-
 def training_maps_picture(
     maps: Mapping[str, Tensor], steps: Sequence[int], hues: Sequence[int], mark: int
 ) -> Plot:
@@ -239,7 +206,7 @@ def training_maps_picture(
             axes.patch.set(hatch="////")  # is seen where there is no value
             axes.imshow(shares.numpy(), colors, vmin=0, vmax=1, aspect="auto", extent=extent)
             axes.axvline(mark + 0.5, color=GRAY, linestyle="--", linewidth=1)
-            axes.set_title(name, color=on_white(head_color(hue)))
+            axes.set_title(name)
             axes.set_xlabel("position")
             said.append(f"{name}: at the end {say_number(shares[-1].nanmean().item())}.")
         row[0].set_ylabel("training step")
@@ -264,10 +231,12 @@ def rotary_picture(
     with _figure(210 * len(positions), 240) as figure:
         row = figure.subplots(1, len(positions), squeeze=False)[0]
         for axes, (at_query, at_key) in zip(row, positions, strict=True):
-            ends = _rotated(query, at_query * angle), _rotated(key, at_key * angle)
-            product = sum(a * b for a, b in zip(*ends, strict=True))
+            q = complex(*query) * cmath.rect(1, at_query * angle)
+            k = complex(*key) * cmath.rect(1, at_key * angle)
+            product = q.real * k.real + q.imag * k.imag
             title = f"query at {at_query}, key at {at_key}"
-            for (x, y), name, color in zip(ends, "qk", (BLACK, BLUE), strict=True):
+            for end, name, color in ((q, "q", BLACK), (k, "k", BLUE)):
+                x, y = end.real, end.imag
                 arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.5, "shrinkB": 0}
                 axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
                 axes.text(1.15 * x, 1.15 * y, name, ha="center", va="center", weight="bold")
@@ -281,8 +250,3 @@ def rotary_picture(
             f"their positions. {'; '.join(said)}. Equal distances, equal angles between the arrows."
         )
         return _plot(figure, alt)
-
-
-def _rotated(pair: Pair, angle: float) -> Pair:
-    (a, b), cos, sin = pair, math.cos(angle), math.sin(angle)
-    return a * cos - b * sin, b * cos + a * sin

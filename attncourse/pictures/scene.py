@@ -173,52 +173,26 @@ class Scene(Picture):
 
 def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
     """Return the items shifted to the right by x and down by y."""
-    found: list[Item] = []
-    for item in items:
-        match item:
-            case Line():
-                points = tuple((px + x, py + y) for px, py in item.points)
-                found.append(item._replace(points=points))
-            case Box():  # quicker than _replace, and there are thousands
-                found.append(Box(item.x + x, item.y + y, *item[2:]))
-            case Words():
-                found.append(Words(item.x + x, item.y + y, *item[2:]))
-    return found
-
-
-def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
-    """Put scenes next to each other, their tops aligned."""
-    items: list[Item] = []
-    x = 0.0
-    for scene in scenes:
-        items += shift(scene.items, x, 0)
-        x += scene.width + gap
-    height = max(scene.height for scene in scenes)
-    return Scene(x - gap, height, " ".join(scene.alt for scene in scenes), tuple(items))
-
-
-def above(*scenes: Scene, gap: float = 16.0) -> Scene:
-    """Put scenes one above the other, their left sides aligned."""
-    items: list[Item] = []
-    y = 0.0
-    for scene in scenes:
-        items += shift(scene.items, 0, y)
-        y += scene.height + gap
-    width = max(scene.width for scene in scenes)
-    return Scene(width, y - gap, " ".join(scene.alt for scene in scenes), tuple(items))
+    return [
+        item._replace(points=tuple((px + x, py + y) for px, py in item.points))
+        if isinstance(item, Line)
+        else item._replace(x=item.x + x, y=item.y + y)
+        for item in items
+    ]
 
 
 def in_rows(*scenes: Scene, width: float = BOOK, gap: float = 24.0) -> Scene:
     """Put scenes next to each other as long as they fit into the width, then below each other."""
-    rows: list[list[Scene]] = []
-    free = 0.0
+    items: list[Item] = []
+    x = y = high = right = 0.0
     for scene in scenes:
-        if not rows or scene.width > free:
-            rows.append([])
-            free = width
-        rows[-1].append(scene)
-        free -= scene.width + gap
-    return above(*(beside(*row, gap=gap) for row in rows), gap=gap)
+        if x + scene.width > width and x > 0:
+            x, y = 0.0, y + high + gap
+            high = 0.0
+        items += shift(scene.items, x, y)
+        high, right = max(high, scene.height), max(right, x + scene.width)
+        x += scene.width + gap
+    return Scene(right, y + high, " ".join(scene.alt for scene in scenes), tuple(items))
 
 
 def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) -> list[Item]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from attncourse.pictures.alt_text import largest_weights, say_number
-from attncourse.pictures.cells import Cell, grid, head_tag, scale
+from attncourse.pictures.alt_text import largest_weights
+from attncourse.pictures.cells import Cell, grid, head_tag
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -21,8 +21,8 @@ from attncourse.pictures.palette import (
     PAPER,
     QUIET,
     WRONG,
+    amount_color,
     head_color,
-    shades,
     text_color,
     weight_color,
 )
@@ -65,8 +65,8 @@ def weights_picture(
         ValueError: the names do not fit the weights.
     """
     heads = heads or {f"head {h}": h for h in range(len(attn_weights))}
-    queries = tokens if queries is None else queries
-    if (shape := (len(heads), len(queries), len(tokens))) != tuple(attn_weights.shape):
+    rows = tokens if queries is None else queries
+    if (shape := (len(heads), len(rows), len(tokens))) != tuple(attn_weights.shape):
         raise ValueError(
             f"attn_weights must be {shape}, for {shape[0]} heads, {shape[1]} queries and "
             f"{shape[2]} keys, got {tuple(attn_weights.shape)}"
@@ -76,49 +76,27 @@ def weights_picture(
         for cells in (is_masked, marked)
     )
     wide, high, longest = shape[2] * cell, shape[1] * cell, max(map(text_width, tokens))
-    left = max(*map(text_width, queries), 56.0) + 14
+    left = max(*map(text_width, rows), 56.0) + 14
     top = 32 + (18.0 if longest <= cell else longest)
-    columns = columns or _columns(shape[0], left, wide)
+    columns = columns or max(1, int((BOOK - left - 34) // (wide + 14)))
     items: list[Item] = []
     for h, (name, hue) in enumerate(heads.items()):
         x, y = left + h % columns * (wide + 14), h // columns * (top + high + 18)
         items += head_tag(x, y, wide, hue, name)
         items += shift(_key_names(tokens, cell, upright=longest > cell), x, y + top)
         if h % columns == 0:
-            items += shift(_query_names(queries, cell), x, y + top)
+            items += shift(_query_names(rows, cell), x, y + top)
         items += shift(_map(attn_weights[h], masked[h], hue, cell), x, y + top)
         items += shift(_frames(framed[h], cell, 1.5, WRONG, 3.0), x, y + top)
         inside = 4.0 if framed[h].any() else 1.0  # a red frame stays in sight
         above = (attn_weights[h] > ABOVE_ONE) & ~masked[h]
         items += shift(_frames(above, cell, inside, INK, 2.0), x, y + top)
-    rows = math.ceil(shape[0] / columns)
     right = left + min(columns, shape[0]) * (wide + 14)
     items += shift(_scale(attn_weights, [*heads.values()], max(high, SCALE)), right, top)
-    height = (rows - 1) * (top + high + 18) + top + max(high, SCALE) + 6
-    if queries is tokens:
-        said = say_maps(attn_weights, masked, tokens, heads)
-    else:
-        said = _say_rows(attn_weights.masked_fill(masked, 0.0), tokens, heads, queries)
+    height = (math.ceil(shape[0] / columns) - 1) * (top + high + 18) + top + max(high, SCALE) + 6
+    said = say_maps(attn_weights, masked, tokens, heads, queries)
     alt = f"attention weights, queries down, keys across. {said}"
     return Scene(right + 48, height, alt, tuple(items))
-
-
-def _say_rows(
-    weights: Tensor, tokens: Sequence[str], heads: Iterable[str], queries: Sequence[str]
-) -> str:
-    """Return where each query attends most, if the queries are not the keys' tokens."""
-    said = []
-    for name, rows in zip(heads, weights, strict=True):
-        most = [(tokens[int(row.argmax())], say_number(row.max().item())) for row in rows]
-        told = (f"{q} attends most to {k} ({w})" for q, (k, w) in zip(queries, most, strict=True))
-        said.append(f"{name}: {', '.join(told)}.")
-    return " ".join(said)
-
-
-def _columns(num_heads: int, left: float, wide: float) -> int:
-    """Return how many maps stand side by side, so that all rows have about as many."""
-    most = max(1, int((BOOK - left - 34) // (wide + 14)))
-    return math.ceil(num_heads / math.ceil(num_heads / most))
 
 
 def _key_names(tokens: Sequence[str], cell: float, upright: bool) -> list[Item]:
@@ -171,9 +149,14 @@ def _frames(cells: Tensor, cell: float, inset: float, color: str, width: float) 
 
 def _scale(weights: Tensor, hues: Sequence[int], high: float) -> list[Item]:
     """Return the color scale: in the color of the heads, in gray if they have many."""
-    colors = shades([1 - (i + 0.5) / 12 for i in range(12)], hues)
-    items = scale(0, 0, colors, high / 12, {"1": 5, "0": high - 5})
+    step = high / 12
+    items: list[Item] = []
+    for i in range(12):
+        share = 1 - (i + 0.5) / 12
+        color = weight_color(share, hues[0]) if len({*hues}) == 1 else amount_color(share)
+        items.append(Box(0, i * step, 12, step + 0.5, color))
     items.append(Box(0, 0, 12, high, None, FAINT))
+    items += [Words(16, 5, "1", "start"), Words(16, high - 5, "0", "start")]
     if (weights > ABOVE_ONE).any():
         items.append(Box(0, -16, 12, 12, head_color(hues[0]), INK, 2.0))
         items.append(Words(16, -10, "> 1", "start"))
@@ -181,18 +164,22 @@ def _scale(weights: Tensor, hues: Sequence[int], high: float) -> list[Item]:
 
 
 def say_maps(
-    attn_weights: Tensor, masked: Tensor, tokens: Sequence[str], names: Iterable[str]
+    attn_weights: Tensor,
+    masked: Tensor,
+    tokens: Sequence[str],
+    names: Iterable[str],
+    queries: Sequence[str] | None = None,
 ) -> str:
-    """Return what maps of weights show: where each query attends most, and what is 0."""
+    """Return what maps of weights show: what each query attends to most, and what is 0."""
     said = [
-        f"{name}: {largest_weights(weights.masked_fill(gone, 0.0), tokens)}."
+        f"{name}: {largest_weights(weights.masked_fill(gone, 0.0), tokens, queries)}."
         for name, weights, gone in zip(names, attn_weights, masked, strict=True)
     ]
     future = torch.ones_like(masked).triu(diagonal=1)
+    leaks = int(((attn_weights != 0) & future & ~masked).sum())
     if masked.any() and masked.equal(future):
         said.append("The future, above the diagonal, is gray.")
-    elif len(tokens) > 1:
-        leaks = int(((attn_weights != 0) & future & ~masked).sum())
+    elif len(tokens) > 1 and queries is None:
         said.append(f"Above the diagonal {leaks or 'no'} weights are not 0.")
     if attn_weights[~masked].isnan().any():
         said.append("Hatched cells are NaN.")

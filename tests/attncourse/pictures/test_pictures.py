@@ -9,11 +9,11 @@ import torch
 
 from attncourse import pictures
 from attncourse.pictures.alt_text import say_number
-from attncourse.pictures.fault_table import FaultTable
-from attncourse.pictures.matrices import brief, matrix_picture, tensor_picture
+from attncourse.pictures.matrices import HEIGHT, NUMBER, brief, matrix_picture, tensor_picture
 from attncourse.pictures.palette import PAPER, QUIET, WRONG, head_color, tint, weight_color
-from attncourse.pictures.planes import planes_picture
 from attncourse.pictures.scene import Scene
+from attncourse.pictures.tables import FaultTable, ShapeTable
+from attncourse.pictures.weight_blocks import weight_block_pictures
 from attnlib import causal_mask
 from support.pictures import boxes, check_readable, pixels, text_in, words
 
@@ -58,7 +58,7 @@ STEPS = [
         values=torch.arange(30.0).view(1, 2, 5, 3),
     ),
 ]
-A, B, C, D = (torch.tensor(v) for v in ([[0.5, 0.5]], [[1.0], [2.0]], [3.0, 0.5], [0.95, 0.05]))
+A, B, C = (torch.tensor(v) for v in ([[0.5, 0.5]], [[1.0], [2.0]], [3.0, 0.5]))
 PICTURES = {  # with what their alt texts say, among other things
     "weights": (
         pictures.weights_picture(causal_weights(2), TOKENS, FUTURE),
@@ -82,7 +82,7 @@ PICTURES = {  # with what their alt texts say, among other things
         [f"one attends to {TOKENS[int(causal_weights()[4].argmax())]}"],
     ),
     "matrix": (
-        matrix_picture(numbers(5, 4), TOKENS, [0, 0, 1, 1], "result", 2),
+        matrix_picture(numbers(5, 4), TOKENS, [0, 0, 1, 1], "result"),
         ["result: 5 rows by 4 columns", "2 of head 0, 2 of head 1"],
     ),
     "difference": (
@@ -101,34 +101,27 @@ PICTURES = {  # with what their alt texts say, among other things
         pictures.product_picture(
             numbers(5, 3), numbers(3, 4) / 4, ["abc"] * 5, ("x", "W", "y"), 2, (1, 2)
         ),
-        ["x, (5, 3)", "W, (3, 4)", "y, (5, 4)", "Row 1 of x and column 2 of W are framed"],
+        ["x  (5, 3)", "W  (3, 4)", "y  (5, 4)", "Row 1 of x and column 2 of W are framed"],
     ),
     "product of joined heads": (
         pictures.product_picture(A, B, ["t"], ("z", "W_out", "out"), 2, (0, 0), inner=True),
-        ["the sum of 0.50 from head 0 and 1.00 from head 1"],
+        ["out  (1, 1)", "the columns of z and the rows of W_out"],
     ),
     "head": (pictures.head_picture(head()), ["query of one", f"Your {causal_weights()[4, 0]:.2f}"]),
-    "planes": (
-        planes_picture(TOKENS, C[:2], numbers(5, 2), numbers(5, 2, seed=3), C[:2]),
-        ["Your, journey, starts, with, one", "points to"],
-    ),
-    "shapes": (
-        pictures.shapes_picture(STEPS, {5: "tokens", 4: "d_in"}, "Stopped in f\nwhy", followed=24),
-        ["x (1, 5, 4), then queries (1, 2, 5, 3), 24 at [0, 1, 3, 0]", "Stopped in f why"],
+    "weight block": (
+        weight_block_pictures(numbers(3, 12), causal_weights(6), 3, [0.0, 0.25, 0, 0, 0, 0])[1],
+        ["Head 1: 2 columns of W_query", "changes by 0.25"],
     ),
     "ablation": (
         pictures.ablation_picture(torch.tensor([[0.7, 0.6], [0.2, 0.7]]), 0.7, "Paris"),
         ["4 heads", "Paris", "no head ablated: 0.70", "L1H0: 0.20"],
     ),
-    "softmax": (
-        pictures.softmax_picture(["a", "b"], C, D, 1), ["The row of b", "a 0.9", "b 0.0"]
+    "bars": (
+        pictures.bars_picture({"a": 80.0, "b": 40.0}, "Times, ms", ".0f"), ["ms. a: 80; b: 40."]
     ),
     "losses": (
         pictures.losses_picture({"mine": [2.0, 1.0]}, "Loss", ("guess", 1.5), "steps"),
         ["mine begins at 2.00 and ends at 1.00", "guess 1.500"],
-    ),
-    "times": (
-        pictures.times_picture({"a": 80.0, "b": 40.0}), ["a: 80 ms.", "b: 40 ms × 0.50."]
     ),
     "training maps": (
         pictures.training_maps_picture(
@@ -151,7 +144,7 @@ def shown(request):
 
 def test_the_alt_text_says_the_numbers(shown):
     picture, said = shown
-    assert picture.alt.endswith((".", "why"))
+    assert picture.alt.endswith(".")
     assert [part for part in said if part not in picture.alt] == []
 
 
@@ -209,12 +202,13 @@ def test_weights_that_do_not_fit_the_names_are_refused():
 
 def test_columns_have_the_color_of_their_head():
     scene, _ = PICTURES["product"]
-    fills = [box.fill for box in boxes(scene, 46, 24) if box.fill]
-    own = [tint(head_color(h), 0.3) for h in (0, 0, 1, 1)]
-    assert fills == [QUIET] * 15 + own * 3 + own * 5  # x, then W, then their product
-    assert [box.fill for box in boxes(PICTURES["matrix"][0], 46, 24)][:4] == [
-        tint(head_color(h), 0.22) for h in (0, 0, 1, 1)
-    ]
+    cells = [box for box in boxes(scene, NUMBER, HEIGHT) if box.fill]
+    own = [tint(head_color(h), 0.22) for h in (0, 0, 1, 1)]
+    assert [box.fill for box in cells] == [QUIET] * 15 + own * 3 + own * 5  # x, W, their product
+    x, w, product = scene.named("matrix")
+    assert (product.x, product.y) == (w.x, x.y)  # a column under that of W, a row beside that of x
+    over, under = (PICTURES["product of joined heads"][0].named("matrix")[i] for i in (1, 2))
+    assert (over.fill, under.fill) == (own[0], QUIET)
 
 
 def test_an_exact_zero_looks_like_no_other_number():
@@ -237,5 +231,19 @@ def test_a_fault_table_strikes_through_what_an_answer_rules_out():
     assert "<s>mask" not in page
     assert page.count("<b>") == 1
     assert "<b>[– never]</b>" in page
-    assert repr(table).splitlines()[1].split() == ["mine", "right", "wrong"]
-    assert "(ruled out by one token)" in repr(table)
+    assert repr(table) == "<FaultTable of 2 parts at 2 test inputs>"
+
+
+def test_a_table_of_shapes_says_where_a_number_is_and_why_a_line_stopped():
+    table = ShapeTable(STEPS, {5: "tokens", 4: "d_in"}, "Stopped in f\na < b", followed=24)
+    page = table._repr_html_()
+    assert "<td>24 at [0, 1, 3, 0]</td>" in page
+    assert page.count("24 at") == 1
+    assert "<p>Stopped in f<br>a &lt; b</p>" in page
+    assert page.count("style='background") == 2 + 2 + 1  # the legend, (1, 5, 4), (1, 2, 5, 3)
+    assert repr(table).splitlines() == [
+        "x (1, 5, 4)",
+        "queries (1, 2, 5, 3)  24 at [0, 1, 3, 0]",
+        "Stopped in f",
+        "a < b",
+    ]

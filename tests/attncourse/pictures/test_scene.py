@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageColor
 
 from attncourse.pictures.palette import INK, PAPER, line_color, on_white
-from attncourse.pictures.scene import Box, Line, Scene, Words, above, beside, caption, in_rows
+from attncourse.pictures.scene import Box, Line, Scene, Words, caption, in_rows
 from support.pictures import SVG, overlapping, pixels, texts
 
 RED, BLUE, ORANGE = "#ff0000", "#0000ff", "#E69F00"
@@ -103,13 +103,12 @@ def test_a_negative_number_in_the_mono_font_has_a_true_minus():
 
 def test_scenes_side_by_side_and_under_each_other():
     one, other = (Scene(w, h, f"{w}.", (Box(1, 2, 3, 4),)) for w, h in ((100, 60), (50, 80)))
-    row, column = beside(one, other, gap=10), above(one, other, gap=10)
+    row = in_rows(one, other, gap=10)
     assert (row.width, row.height, row.alt) == (160, 80, "100. 50.")
-    assert (column.width, column.height, column.alt) == (100, 150, "100. 50.")
     assert [item[:2] for item in row.items] == [(1, 2), (111, 2)]
-    assert [item[:2] for item in column.items] == [(1, 2), (1, 72)]
     rows = in_rows(one, other, one, width=170, gap=10)
     assert (rows.width, rows.height) == (160, 150)
+    assert [item[:2] for item in rows.items] == [(1, 2), (111, 2), (1, 92)]
 
 
 def test_a_caption_is_broken_into_lines_and_stands_in_the_alt_text():
