@@ -110,7 +110,7 @@ def draw_gallery(data: Exhibit) -> tuple[Scene, ...]:
     if data.difference is None or data.attn_weights is None:
         return (right,)
     title = "outputs: |wrong - right|"
-    off = difference_picture(data.difference, journey().tokens, title, narrow=True)
+    off = difference_picture(data.difference, journey().tokens, title)
     return right, _maps("wrong", data.attn_weights), off
 
 

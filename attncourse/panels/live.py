@@ -23,7 +23,7 @@ from attncourse.learning.mini import CONTEXT_LENGTH, mini_model, page_data
 from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded_model, shown_tokens
 from attncourse.panels.gallery import build
 from attncourse.pictures import Scene, difference_picture, weights_picture
-from attncourse.pictures.planes import planes_picture
+from attncourse.pictures.one_head import head_picture
 from attncourse.variants.hunt import class_b
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import causal_mask
@@ -60,9 +60,8 @@ def _mini() -> dict[str, Any]:
 
 
 def _draw_mini() -> Scene:
-    """Return the plane of the keys and that of the values, for the sentence at the start."""
-    read = mini_model().read("The capital of France is")
-    return planes_picture(read.tokens, read.queries[-1], read.keys, read.values, read.numbers)
+    """Return the numbers of the head, for the sentence at the start."""
+    return head_picture(mini_model().read("The capital of France is"))
 
 
 MINI_MODEL = LivePanel("mini", "the mini model", _mini, _draw_mini)

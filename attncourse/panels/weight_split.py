@@ -9,8 +9,8 @@ from torch import Tensor
 
 from attncourse.examples import journey, seeded
 from attncourse.panels.panel import Panel, causal_heatmaps
-from attncourse.pictures.head_columns import weight_block_pictures
 from attncourse.pictures.scene import Scene
+from attncourse.pictures.weight_blocks import weight_block_pictures
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import divisors

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import counting, counting_weights
-from attncourse.panels.panel import PHONE, Panel
+from attncourse.panels.panel import Panel
 from attncourse.pictures.matrices import tensor_picture
 from attncourse.pictures.scene import Scene
 from attnlib.convert import PROJECTIONS
@@ -115,13 +115,10 @@ def compute_number_step(step: int, num_heads: int) -> NumberStep:
     return eleven_steps(num_heads)[step - 1]
 
 
-NUMBER = 42.0  # pixels of a number: six of them and the name of the row fit a phone
-
-
 def draw_number_step(data: NumberStep) -> list[Scene]:
     """Draw the tensors of the step."""
     return [
-        tensor_picture(name, tensor, dims, data.num_heads, NUMBER, PHONE)
+        tensor_picture(name, tensor, dims, data.num_heads)
         for name, (tensor, dims) in data.tensors.items()
     ]
 
