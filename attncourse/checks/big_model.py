@@ -52,14 +52,8 @@ def _rotate(
 ) -> Tensor:
     """Turn pairs of numbers by their angles, or do what a mistake does.
 
-    Args:
-        x: (b, num_heads, num_tokens, head_dim).
-        cos: (num_tokens, head_dim / 2).
-        sin: as cos.
-        pairs: "neighbors", "half" (number i and i + head_dim / 2), or "none" turns nothing.
-        signs: of the two products with sin.
-        again: whether the second number is computed from the turned first one.
-        joined: how the turned numbers are put together, as pairs.
+    Pairs are neighbors, or numbers i and i + head_dim / 2 (half); so are they joined again. The
+    signs are those of the products with sin.
     """
     if pairs == "none":
         return x
@@ -75,9 +69,7 @@ def _rotate(
 def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict | str:
     """Check a function that turns neighboring numbers of queries or keys by their angles.
 
-    Args:
-        rotate: takes x, (b, num_heads, num_tokens, 64), and cos and sin of the angles,
-            (num_tokens, 32), and returns the turned x.
+    It takes x, (b, num_heads, num_tokens, 64), and cos and sin of the angles, (num_tokens, 32).
 
     >>> check_rotate(lambda x, cos, sin: x)
     Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.
@@ -120,9 +112,7 @@ class Learned:
 def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
     """Check a class of attention with SmolLM2's sizes, rotary positions and shared keys and values.
 
-    Args:
-        cls: makes a module with W_query, W_key, W_value and out_proj, whose forward takes x, (b,
-            num_tokens, 576), and returns the same shape.
+    Its layers are W_query, W_key, W_value and out_proj; forward takes x, (b, num_tokens, 576).
 
     >>> check_llama_attention(LlamaAttention)
     Right: positions turn queries and keys, and three query heads share a key.
@@ -131,9 +121,7 @@ def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
 
 
 def _checked(
-    cls: Callable[[], nn.Module],
-    reference: type[nn.Module],
-    ask: Callable[..., Verdict | str],
+    cls: Callable[[], nn.Module], reference: type[nn.Module], ask: Callable[..., Verdict | str]
 ) -> Verdict:
     """Check a learner's class by its forward."""
     learned = Learned(cls)
@@ -165,8 +153,7 @@ def _llama_attention(learned: Learned, forward: Callable[[Tensor], Tensor]) -> V
 def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
     """Check a class like that of check_llama_attention whose forward also takes a cache, a dict.
 
-    A sequence is given in portions of 4, 2 and 1 tokens, and compared with the whole; then another
-    one, with another empty cache.
+    Two sequences are given in portions of 4, 2 and 1 tokens, each with a cache of its own.
 
     >>> check_cached_attention(CachedAttention)
     Right: the past is kept, and nothing forgotten.
@@ -180,7 +167,7 @@ def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdi
         learned.module.get_submodule("W_key").register_forward_pre_hook(
             lambda _, given: projected.append(given[0].numel() // (B * WIDTH))
         )
-    for seed in (1, 2):  # two sequences, each with a cache of its own
+    for seed in (1, 2):
         x = draw(B, TOKENS, WIDTH, seed=seed)
         cache: dict[str, Tensor] = {}
         right_cache: dict[str, Tensor] = {}
@@ -245,13 +232,7 @@ def _block(
 ) -> Tensor:
     """Compute a block, or what a mistake makes of it.
 
-    Args:
-        x: the residual stream, (b, num_tokens, width).
-        layer: has attention, norm_1, norm_2, widen and narrow.
-        adds: whether x is added to what attention writes, and to what the MLP writes.
-        norms: what attention and the MLP read through.
-        act: what is made of gate and up; "none" leaves out the MLP.
-        is_parallel: whether the MLP reads x as it was before attention wrote.
+    adds and norms are those of attention and of the MLP, which reads x in a parallel block.
     """
     first, second = (getattr(layer, name, lambda read: read) for name in norms)
     a = adds[0] * x + layer.attention(first(x))
@@ -272,9 +253,7 @@ def _block(
 def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
     """Check a function that adds to x what attention writes, then what a gated MLP writes.
 
-    Args:
-        block: takes x, (b, num_tokens, width), and a layer with attention, norm_1, norm_2, widen
-            and narrow, and returns the new x.
+    It takes x and a layer, which has attention, norm_1, norm_2, widen and narrow.
 
     >>> check_block(lambda x, layer: x + layer.attention(layer.norm_1(x)))
     Attention is added, and the MLP is missing.

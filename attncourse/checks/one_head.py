@@ -42,15 +42,7 @@ def _causal_weights(
 ) -> Tensor:
     """Compute attention weights of heads of width 64, or what a mistake makes of the scores.
 
-    Args:
-        scores: (..., num_tokens, num_tokens).
-        divisor: of the scores.
-        masked: which scores of a query are replaced by filler: those of its future, its past, with
-            or without its own, or nothing.
-        filler: what they become.
-        dim: of softmax.
-        has_softmax: whether softmax is taken.
-        is_cut: whether the weights of the future are set to 0 at the end.
+    Masked scores become filler. With is_cut the weights of the future are set to 0 at the end.
     """
     is_future = causal_mask(scores.shape[-1])
     is_masked = {
@@ -71,9 +63,9 @@ def check_causal_weights(
     """Compare a learner's attention weights with those that a real model used.
 
     Args:
-        written: takes raw scores, (..., num_tokens, num_tokens), and returns attention weights.
-        scores: queries times keys, (num_layers, num_heads, num_tokens, num_tokens), of heads of
-            width 64, neither scaled nor masked.
+        written: takes raw scores and returns attention weights.
+        scores: (num_layers, num_heads, num_tokens, num_tokens), of heads of width 64, neither
+            scaled nor masked.
         used: of the same shape, the attention weights that the model made of them.
 
     >>> scores = torch.tensor([[[[0.0, 9.0], [8.0, 8.0]]]])
@@ -132,11 +124,7 @@ def _look_back(num_tokens: int) -> Tensor:
 
 @exercise_check(reference=_look_back)
 def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
-    """Check queries that make a head attend to the token before.
-
-    Args:
-        look_back: takes num_tokens and returns the queries, (num_tokens, num_tokens), of a head
-            whose keys are the rows of the identity.
+    """Check queries that make a head attend to the token before; its keys are torch.eye.
 
     >>> print(check_look_back(lambda num_tokens: 20 * torch.eye(num_tokens)))
     Each token attends to itself: its query is its own key. Move the ones by a row.
@@ -152,10 +140,8 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
         if most == list(range(num_tokens)):
             return "Each token attends to itself: its query is its own key. Move the ones by a row."
         for token in range(1, num_tokens):
-            wrong = f"token {token} attends most to token {most[token]}"
-            must = f"it must be token {token - 1}. Row {token} is the query of token {token}"
-            said = f"Of {num_tokens} tokens, {wrong}, and {must}."
-            require(most[token] == token - 1, said)
+            said = f"Of {num_tokens} tokens, token {token} attends most to token {most[token]}"
+            require(most[token] == token - 1, f"{said}, and it must be token {token - 1}.")
         least = attn_weights.diagonal(-1).min().item()
         require(
             least > 0.99,
@@ -179,16 +165,7 @@ def _induction(
     moves_first: bool = False,
     is_transposed: bool = False,
 ) -> Tensor:
-    """Mark the keys after an earlier occurrence of the query's token, or what a mistake marks.
-
-    Args:
-        tokens: (b, num_tokens).
-        cut: the diagonal up to which marks are kept.
-        move: by how much they are moved.
-        dim: along which they are moved.
-        moves_first: whether they are moved before they are cut.
-        is_transposed: whether queries and keys change places.
-    """
+    """Mark the keys after an earlier occurrence of the query's token, or what a mistake marks."""
     same = tokens[:, :, None] == tokens[:, None, :]
     made = same.roll(move, dim).tril(cut) if moves_first else same.tril(cut).roll(move, dim)
     return made.mT if is_transposed else made
@@ -198,9 +175,7 @@ def _induction(
 def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a detector of the keys right after an earlier occurrence of the query's token.
 
-    Args:
-        induction: takes tokens, int64, (b, num_tokens), and returns bool, (b, num_tokens,
-            num_tokens), True at those keys.
+    It takes tokens, (b, num_tokens), and returns bool, (b, num_tokens, num_tokens).
 
     >>> print(check_induction(lambda tokens: tokens[:, :, None] == tokens[:, None, :]))
     It marks every key with the query's own letter, later ones and itself included.
@@ -225,7 +200,7 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
     return said or accept("Right: this marks what an induction head should attend to.")
 
 
-KEYS, QUERIES = range(25), range(25, 48)  # of the places of the lesson's texts
+KEYS, QUERIES = set(range(25)), set(range(25, 48))  # of the places of the lesson's texts
 
 
 @value_check(reference=lambda: (0, 1, slice(25, 48)))
@@ -233,10 +208,8 @@ def check_refuting(design: Any) -> Verdict | str:
     """Check an experiment on the lesson's two layers: could it refute that two letters match?
 
     L0H1 is silent at places 0 to 24 already. The claim: queries after 24 find their key because
-    L0H0 told it the letter two back, and L0H1 tells the query the letter one back.
-
-    Args:
-        design: (layer, head, places): the head that falls silent as well, and a slice of places.
+    L0H0 told it the letter two back, and L0H1 tells the query the letter one back. The design is
+    (layer, head, places): the head that falls silent as well, and a slice of places.
 
     >>> check_refuting((0, 1, slice(25)))
     L0H1 is silent at those places already: nothing can change.
@@ -251,7 +224,7 @@ def check_refuting(design: Any) -> Verdict | str:
             "Layer 1 names the answers. If it is silent, it names fewer, whoever told it where to "
             "attend to. So no result can speak against a claim about layer 0."
         )
-    if head == 0 and silent & set(KEYS):
+    if head == 0 and silent & KEYS:
         return (
             "This takes from the keys what the claim needs, and what its rival needs, too: both "
             "predict that the answers fall. What must the queries know by one of the two alone?"
@@ -261,9 +234,9 @@ def check_refuting(design: Any) -> Verdict | str:
             "By the claim L0H0 does nothing at those places, so it predicts that nothing falls, as "
             "nearly every other claim does. What must the queries know, and which head tells them?"
         )
-    if not silent & set(QUERIES):
+    if not silent & QUERIES:
         return "L0H1 is silent at those places already: nothing can change."
-    if not silent >= set(QUERIES):
+    if not silent >= QUERIES:
         return "Some queries after 24 still hear L0H1, and are right for that reason: silence all."
     return accept(
         "Right: this could refute it. The claim says that the answers must fall now. If they "

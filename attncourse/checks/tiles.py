@@ -50,13 +50,9 @@ def attend_in_tiles(
         tile_size: keys in each tile; a tile that is all future is computed, too.
         mask: "causal"; "zeros" makes the scores of the future 0; "local" counts positions from the
             start of the tile; others are what is hidden.
-        powers_of: total and mixed are corrected by these powers of the correction, where 0 forgets
-            it and -1 turns it over.
-        without: what is left out: the "root" of head_dim, the "update" of largest, the "maximum" of
-            the tiles before, or the division by the "total".
-
-    Returns:
-        The context vectors, (num_queries, value_dim).
+        powers_of: of the correction of total and mixed; 0 forgets it, -1 turns it over.
+        without: the "root" of head_dim, the "update" of largest, the "maximum" of the tiles before,
+            or the division by the "total".
     """
     position = torch.arange(len(keys))
     of_query = position[-len(queries) :, None]
@@ -90,13 +86,7 @@ def attend_in_tiles(
 
 @exercise_check(reference=attend_in_tiles)
 def check_tiles(written: Callable[..., Any]) -> Verdict | str:
-    """Check attention over tiles of keys, one difficulty after the other.
-
-    Args:
-        written: takes queries (num_queries, head_dim) of the last tokens, keys (num_tokens,
-            head_dim), values (num_tokens, value_dim) and tile_size, and returns context_vec
-            (num_queries, value_dim), with the causal mask.
-    """
+    """Check attention over tiles of keys, as attend_in_tiles, one difficulty after the other."""
     drawn, other = _drawn(NUM_TOKENS, seed=1), _drawn(NUM_TOKENS, seed=2)
     whole = call_on_copies(written, (*drawn, NUM_TOKENS))
     near = CLOSE if is_near(whole, _exact(*drawn), CLOSE) else FLOAT32
@@ -208,9 +198,7 @@ def _join(
 def check_joined(join: Callable[..., Any]) -> Verdict | str:
     """Check a function that joins what two readers have made of different keys.
 
-    Args:
-        join: takes two tuples (largest, total, mixed), of sizes (n, 1), (n, 1), (n, value_dim),
-            and returns one.
+    It takes two tuples (largest, total, mixed), of (n, 1), (n, 1), (n, value_dim), and returns one.
     """
 
     def columns(*parts: Part) -> Tensor:

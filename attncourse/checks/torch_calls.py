@@ -54,9 +54,8 @@ B, HEADS, HEAD_DIM, D_IN = 5, 3, 7, 11  # no size fits in the place of another
 def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
     """Check a class around scaled_dot_product_attention: one sequence, two, masks, dropout.
 
-    Args:
-        cls: made as MultiHeadAttention is; its forward takes x, memory (x itself if there is none)
-            and the masks of scaled_dot_product_attention by keyword.
+    It is made as MultiHeadAttention is; its forward takes x, memory (x itself if there is none) and
+    the masks of scaled_dot_product_attention by keyword.
 
     >>> print(check_fused(FusedAttention))
     Right: one text or two, with attn_mask or is_causal, and dropout in training only.
@@ -135,18 +134,10 @@ def _attended(
     is_causal: bool = False,
     wrong: str = "",
 ) -> Tensor:
-    """Return what a module gives for x and memory, or what a mistake makes of them.
+    """Return what the layers of a module give for x and memory, or what a mistake makes of them.
 
-    Args:
-        module: its layers are used, not its forward.
-        x: the sequences that attend.
-        memory: the sequences that are attended to; None means x.
-        sources: of which queries, keys and values are made, x or memory.
-        layers: which make queries, keys and values.
-        is_masked: True where a query may not attend.
-        is_causal: whether the future is masked, from the upper left.
-        wrong: the "scale" is applied twice, the "split" makes one head, the "merge" mixes heads and
-            tokens, or "out_proj" is missing.
+    sources and layers say of what, and by which layer, queries, keys and values are made. What is
+    wrong may be the scale (applied twice), the split (one head), the merge or out_proj (left out).
     """
     memory = x if memory is None else memory
     by_name = {"q": module.W_query, "k": module.W_key, "v": module.W_value}
@@ -186,10 +177,8 @@ def _padded_mask(is_padding: Tensor, has_padding: bool = True, is_inverted: bool
 def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a mask for SDPA and texts that are padded on the left, with a True in every row.
 
-    Args:
-        padded_mask: takes is_padding, bool, (b, num_tokens), and returns a boolean mask,
-            (b, 1, num_tokens, num_tokens), True where a query may attend. What padding attends to,
-            if it attends to something, is free.
+    It is made of is_padding, (b, num_tokens), as (b, 1, num_tokens, num_tokens), True where a query
+    may attend. What padding attends to, if it attends to something, is free.
 
     >>> check_padded(lambda is_padding: _padded_mask(is_padding).tril(-1))
     In text 0 query 0 may attend to keys [], and it must attend to [0].
@@ -239,10 +228,8 @@ def _for_module(
 def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict | str:
     """Check how a mask for SDPA becomes one for nn.MultiheadAttention.
 
-    Args:
-        written: takes a boolean mask that SDPA would broadcast, True where a query may attend, and
-            the shape to which it broadcasts, (b, num_heads, num_queries, num_keys); returns a
-            boolean mask, (b * num_heads, num_queries, num_keys), True where it may not.
+    It takes the mask, True where a query may attend, and the shape to which it broadcasts,
+    (b, num_heads, n, m); it returns (b * num_heads, n, m), True where a query may not attend.
 
     >>> print(check_for_module(lambda may_attend, shape: may_attend.expand(shape).flatten(0, 1)))
     True shows in your mask. In the module's mask True means: hide.

@@ -31,10 +31,8 @@ def _copy_weights(
 def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
     """Check a function that copies the parameters of stacked heads into a weight split.
 
-    Args:
-        copy_weights: takes a MultiHeadAttentionWrapper and a MultiHeadAttention of the same sizes,
-            both without qkv_bias, and returns the second with the parameters of the first,
-            out_proj being the identity with bias 0.
+    It takes a MultiHeadAttentionWrapper and a MultiHeadAttention, both without qkv_bias, and
+    returns the second. Its out_proj must be the identity with bias 0.
 
     >>> check_copied_weights(lambda stacked, split: split)
     W_query.weight is as it was: nothing was copied into it.
@@ -88,10 +86,7 @@ def _swap_heads(module: MultiHeadAttention) -> MultiHeadAttention:
 
 @exercise_check(reference=_swap_heads)
 def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
-    """Check a function that lets two heads change places without changing the output.
-
-    Args:
-        swap_heads: takes a MultiHeadAttention of two heads, and returns a changed copy.
+    """Check a function that returns a module whose two heads have changed places.
 
     >>> check_swapped_heads(lambda module: module)
     You changed or returned the module itself: start from deepcopy(module).
@@ -139,11 +134,7 @@ def _without_head(stacked: MultiHeadAttentionWrapper, h: int) -> MultiHeadAttent
 
 @exercise_check(reference=_without_head)
 def check_without_head(without_head: Callable[..., nn.Module]) -> Verdict:
-    """Check a function that silences one head of a stack.
-
-    Args:
-        without_head: takes a MultiHeadAttentionWrapper and the number of a head, counted from 0,
-            and returns a copy whose columns of that head are 0, the others as they were.
+    """Check a function that takes stacked heads and a number, and silences that head in a copy.
 
     >>> check_without_head(lambda stacked, h: stacked)
     Head 1 must be silent, and its columns are as they were.
