@@ -142,7 +142,7 @@ def published_steps() -> PublishedSteps:
     return PublishedSteps(**found)
 
 
-def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
+def traceable_example(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     """Make a module whose values say where they come from, and the input for it.
 
     The score of token t for token s falls with the square of the distance from s to t + 1, in head
@@ -162,7 +162,7 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
         TypeError: it cannot be called so, or a layer is missing or of another shape.
 
     >>> from attnlib.modules import MultiHeadAttention
-    >>> module, x = telling(MultiHeadAttention)
+    >>> module, x = traceable_example(MultiHeadAttention)
     >>> module(x)[0, 2].tolist()
     [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]
     """

@@ -7,7 +7,10 @@ gives one point, for its check.
 """
 
 SPLIT, STACK = "attnlib.MultiHeadAttention", "attnlib.MultiHeadAttentionWrapper"
-BOTH = "[{}(checks.make(checks.another(seed)), torch.randn(1, 6, 3)) for seed in range({}, {})]"
+BOTH = (
+    "[{}(checks.make(checks.random_faulty_class(seed)), torch.randn(1, 6, 3)) "
+    "for seed in range({}, {})]"
+)
 BLIND = "(checks.make(c), torch.arange(18.0).view(1, 6, 3).sin()) for c in (checks.class_a, m.cls)"
 HIDDEN_TESTS: dict[str, list[str]] = {
     "causal_weights": [
@@ -63,7 +66,7 @@ HIDDEN_TESTS: dict[str, list[str]] = {
         for names in ("no scale", "mask one too late")
     ],
     "found": ["found[2]", "found[3]", "found[4]"],
-    "part": ["[part] == list(set(checks.grid()) - set(checks.strikes(case)))"],
+    "part": ["[part] == list(set(checks.fault_table()) - set(checks.excluded_parts(case)))"],
     "attend_in_tiles": [
         "attend_in_tiles(torch.randn(4, 3), *torch.randn(2, 7, 3), 2)",
         *(

@@ -9,13 +9,13 @@ How a verdict on a learner's class comes about, from the ground up:
 - diagnosis asks all questions of a class, and looks for the line and the cause.
 - exercises has the checks.
 
-What a learner writes as a function has checks of its own. Each runs it, compares what it returns
-with what the usual mistakes would return, and says which it is; answers has what they share.
-one_head and weight_split are about heads, torch_calls about PyTorch's attention, tiles about tiles
-of keys, big_model about a model that speaks, steps_by_hand about numbers that one computes.
-module_checks holds the checks of a module for one property each; by_hand the same in a few lines,
-and mysteries says what probes leave of classes of variants. This folder imports only the core,
-tracing, examples and variants.
+What a learner writes as a function has checks of its own. Each compares what the function returns
+with the right result and with what the usual mistakes return; answers has what they share, and
+known_mistakes.toml the mistakes. one_head and weight_split are about heads, torch_calls about
+PyTorch's attention, tiles about tiles of keys, big_model about a language model, steps_by_hand
+about numbers that one computes. module_checks holds the checks of a module for one property each,
+short_checks the same in a few lines. fault_table says which part of a wrong class test inputs
+leave. This folder imports only the core, tracing, examples and variants.
 """
 
 from attncourse.checks.big_model import (
@@ -24,17 +24,18 @@ from attncourse.checks.big_model import (
     check_llama_attention,
     check_rotate,
 )
-from attncourse.checks.by_hand import (
-    ask,
-    check_any_scale,
-    check_is_causal,
-    check_prefixes,
-)
 from attncourse.checks.exercises import (
     check_causal_attention,
     check_stacked_heads,
     check_weight_split,
     exercise_check,
+)
+from attncourse.checks.fault_table import (
+    check_found,
+    check_part,
+    compare_at_test_inputs,
+    excluded_parts,
+    fault_table,
 )
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.module_checks import (
@@ -43,7 +44,6 @@ from attncourse.checks.module_checks import (
     check_same,
     check_shapes,
 )
-from attncourse.checks.mysteries import answers, check_found, check_part, grid, strikes
 from attncourse.checks.one_head import (
     check_causal_weights,
     check_induction,
@@ -51,6 +51,12 @@ from attncourse.checks.one_head import (
     check_refuting,
 )
 from attncourse.checks.repairs import check_repair
+from attncourse.checks.short_checks import (
+    check_any_scale,
+    check_is_causal,
+    check_prefixes,
+    run_checks,
+)
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
     check_scores_row,
@@ -70,17 +76,17 @@ from attncourse.checks.weight_split import (
     check_swapped_heads,
     check_without_head,
 )
-from attncourse.examples import telling
+from attncourse.examples import traceable_example
 from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make
-from attncourse.variants.hunt import (
+from attncourse.variants.faults import (
     ALL_MISTAKES,
-    another,
     class_a,
     class_b,
     mystery_1,
     mystery_2,
     mystery_3,
     mystery_4,
-    numbered,
-    opened,
+    numbered_source,
+    random_faulty_class,
+    show_fault,
 )

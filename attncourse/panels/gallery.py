@@ -22,7 +22,7 @@ from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT
 from attncourse.pictures.scene import Scene, Words
 from attncourse.pictures.weights import weights_picture
-from attncourse.variants.hunt import ALL_MISTAKES
+from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import Mistake, OnePageAttention, make
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention

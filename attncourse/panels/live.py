@@ -24,7 +24,7 @@ from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded
 from attncourse.panels.gallery import build
 from attncourse.pictures import Scene, difference_picture, weights_picture
 from attncourse.pictures.one_head import head_picture
-from attncourse.variants.hunt import class_b
+from attncourse.variants.faults import class_b
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention

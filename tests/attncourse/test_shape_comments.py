@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attncourse
-from attncourse.examples import telling
+from attncourse.examples import traceable_example
 from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
@@ -46,7 +46,7 @@ def test_in_the_pictures_and_panels():
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
     found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
-    module, x = telling(InlinedAttention)
+    module, x = traceable_example(InlinedAttention)
     sizes = {"b": 1, "num_tokens": 5, "num_heads": 2, "head_dim": 3}
     found.run(sizes, lambda: module(x))
     for panel in ALL_PANELS:

@@ -33,7 +33,7 @@ def test_what_a_solution_prints_stands_nowhere(stem, exercise):
 def test_no_cell_that_is_left_opens_a_class_that_an_exercise_asks_for():
     """06: what differs in a mystery is shown by the course's own copy alone."""
     lesson = "06_right_shape_wrong_answer"
-    _, *opens = SHOWN[lesson].split("checks.opened(")
+    _, *opens = SHOWN[lesson].split("checks.show_fault(")
     assert [line.partition(")")[0].rpartition(".")[2] for line in opens] == ["class_b", "mystery_1"]
     assert "Solution" not in SHOWN[lesson]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.checks import check_repair, telling
+from attncourse.checks import check_repair, traceable_example
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.tracing import trace
 from attncourse.variants import broken as hands
@@ -33,14 +33,14 @@ def as_broken(name: str) -> type[MultiHeadAttention]:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_each_stops_with_a_message_of_pytorch(name):
-    assert str(trace(*telling(as_broken(name))).failure.error).startswith(MESSAGES[name])
+    assert str(trace(*traceable_example(as_broken(name))).failure.error).startswith(MESSAGES[name])
 
 
 def test_the_same_message_says_which_tensor_by_its_size_alone():
     """A is the scores where they are changed in place, and the mask where they are not."""
     sizes = {}
     for name in ("Broken1", "Broken2"):
-        failure = trace(*telling(as_broken(name))).failure
+        failure = trace(*traceable_example(as_broken(name))).failure
         scores, mask = (in_hand(name, word) for word in ("attn_scores", "is_future"))
         sizes[name] = failure.shapes[scores][-1], failure.shapes[mask][-1]
         first = 0 if name == "Broken1" else 1
@@ -49,13 +49,13 @@ def test_the_same_message_says_which_tensor_by_its_size_alone():
 
 def test_as_many_tokens_as_heads_hide_a_missing_transpose():
     """What notebook 04 says of its first class."""
-    module, x = telling(as_broken("Broken1"))
+    module, x = traceable_example(as_broken("Broken1"))
     assert [t for t in range(1, 6) if trace(module, x[:, :t]).failure is None] == [2]
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_two_run_and_are_wrong(name):
-    module, x = telling(as_broken(name))
+    module, x = traceable_example(as_broken(name))
     result = module(x)
     assert result.shape == (1, 5, 6)
     assert result[0, 2].round().tolist() == RUNS[name]
@@ -81,13 +81,13 @@ def test_a_repair_in_any_style_is_right(name):
 
 def test_as_many_texts_as_heads_hide_wrong_axes():
     """The last one stops for one text and for three; for two it runs, and is wrong."""
-    module, x = telling(as_broken("Broken9"))
+    module, x = traceable_example(as_broken("Broken9"))
     for b, wide in ((1, "10x3"), (3, "10x9")):
         with pytest.raises(RuntimeError, match=rf"cannot be multiplied \({wide} and 6x6\)"):
             module(x.repeat(b, 1, 1))
     two = module(x.repeat(2, 1, 1))
     assert two.shape == (2, 5, 6)
-    right, _ = telling(WholeAttention)
+    right, _ = traceable_example(WholeAttention)
     assert not torch.allclose(two, right(x.repeat(2, 1, 1)), rtol=0, atol=5.0)
 
 

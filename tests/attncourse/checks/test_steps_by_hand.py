@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks import check_broken_steps, check_scores_row, check_weights_row, telling
+from attncourse.checks import (
+    check_broken_steps,
+    check_scores_row,
+    check_weights_row,
+    traceable_example,
+)
 from attncourse.examples import counting, published_steps
 from attncourse.tracing import trace
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
@@ -13,7 +18,7 @@ ORIGINS = 10 * torch.arange(5.0)[:, None] + torch.arange(6.0)  # token and colum
 
 
 def test_a_right_class_returns_every_value_to_its_place():
-    module, x = telling(MultiHeadAttention)
+    module, x = traceable_example(MultiHeadAttention)
     output, attn_weights = module(x, return_weights=True)
     assert torch.equal(output[0], ORIGINS)
     torch.testing.assert_close(attn_weights, torch.eye(5).expand(1, 2, 5, 5))
@@ -37,7 +42,7 @@ class Bare(nn.Module):
 
 
 def test_a_class_of_ones_own_needs_no_out_proj_and_may_have_biases():
-    module, x = telling(Bare)
+    module, x = traceable_example(Bare)
     assert torch.equal(module(x)[0], ORIGINS)
 
 
@@ -57,7 +62,7 @@ class OtherNames(nn.Module):
 )
 def test_what_cannot_tell_says_what_it_needs(written, words):
     with pytest.raises(TypeError, match=words):
-        telling(written)
+        traceable_example(written)
 
 
 def test_a_wrong_number_is_named_and_the_right_one_is_not():

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncourse.panels import MISTAKE_GALLERY
 from attncourse.panels.gallery import CONDITIONS, GALLERY_SEED, build, examine, leaks, tokens
-from attncourse.variants.hunt import ALL_MISTAKES
+from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
 from support.cases import sheet

@@ -25,7 +25,7 @@ from attncourse.panels.live import (
     LivePanel,
 )
 from attncourse.panels.widgets import LiveWidget
-from attncourse.variants.hunt import ALL_MISTAKES
+from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
 from book import live_section

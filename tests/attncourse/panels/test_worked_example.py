@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncourse.checks import telling
+from attncourse.checks import traceable_example
 from attncourse.examples import SEED, counting, counting_weights
 from attncourse.panels import WORKED_EXAMPLE, InlinedAttention
 from attncourse.pictures.scene import Words
@@ -45,7 +45,7 @@ def test_every_number_stands_in_its_picture(num_heads):
 
 
 def test_the_inlined_forward_is_that_of_the_class():
-    module, _ = telling(InlinedAttention)
+    module, _ = traceable_example(InlinedAttention)
     theirs = MultiHeadAttention(4, 6, 5, 0.0, num_heads=2)
     theirs.load_state_dict(module.state_dict())
     noise = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(SEED)) / 10

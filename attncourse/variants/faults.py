@@ -1,4 +1,4 @@
-"""Classes that are wrong by a line and have no label: the faults of the hunt, part by part."""
+"""Classes that are wrong by a line and have no label, and the faults of each part of a class."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ _BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 class_a = OnePageAttention  # for whoever is not to know which of the two is right
 class_b = _BY_NAME["mask one too late"].called("ClassB", "ClassB")
 
-# The right page, line by line
 
-
-def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
+def source_lines(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
     """Return the lines of a class's source."""
     file = cls.forward.__code__.co_filename
     if file.startswith("<") and file in linecache.cache:
@@ -45,33 +43,35 @@ def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
     return inspect.getsource(cls).splitlines()
 
 
-def numbered(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
+def numbered_source(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
     """Show the source of a class with the number of each line.
 
-    >>> print(str(numbered()).splitlines()[0])
+    >>> print(str(numbered_source()).splitlines()[0])
      1  class OnePageAttention(MultiHeadAttention):
     """
-    return Source("\n".join(f"{i:2}  {line}".rstrip() for i, line in enumerate(page(cls), start=1)))
+    lines = enumerate(source_lines(cls), start=1)
+    return Source("\n".join(f"{i:2}  {line}".rstrip() for i, line in lines))
 
 
-def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
-    """Show where a class departs from the right one: - what it has, + what belongs there.
+def show_fault(cls: type[MultiHeadAttention], title: str = "") -> Diff:
+    """Show where a class differs from the right one: - what it has, + what belongs there.
 
     Args:
         cls: a class that is wrong by a line or two.
         title: a line above, to tell several apart.
 
-    >>> print(str(opened(class_b)).splitlines()[1].split("triu")[-1])
+    >>> print(str(show_fault(class_b)).splitlines()[1].split("triu")[-1])
     (diagonal=2).bool()
     """
-    unnamed = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
     wrong, right = (
-        "\n".join(line.partition("  #")[0] for line in text) for text in (unnamed, page())
+        "\n".join(line.partition("  #")[0] for line in source_lines(each))
+        for each in (cls, OnePageAttention)
     )
-    return Diff(wrong, right, title=title, numbered=True)
+    unnamed = wrong.replace(cls.__name__, "OnePageAttention")
+    return Diff(unnamed, right, title=title, numbered=True)
 
 
-# The faults of the hunt
+# The faults, by the part of the class in which they are
 
 VIEW = "x = x.view(b, num_tokens, self.num_heads, self.head_dim)"
 CUT = "x = x.transpose(1, 2)"
@@ -80,7 +80,7 @@ MIX = "context_vec = attn_weights @ values"
 JOIN = "context_vec = context_vec.transpose(1, 2)"
 OUT = "context_vec = self.out_proj(context_vec)"
 Change = tuple[str, str]  # the right line, and what stands there instead
-POOL: dict[str, tuple[Change, ...]] = {
+FAULTS: dict[str, tuple[Change, ...]] = {
     "queries and keys": (
         (QKV, KEYS_BY_QUERY.wrong),
         (QKV, QKV.replace("W_query(x)", "W_key(x)", 1)),
@@ -131,19 +131,19 @@ POOL: dict[str, tuple[Change, ...]] = {
 }
 
 
-def case(change: Change, title: str) -> type[MultiHeadAttention]:
-    """Return the class of one fault of the pool, under a title."""
+def faulty_class(change: Change, title: str) -> type[MultiHeadAttention]:
+    """Return the class with one of the faults, under a title."""
     return Mistake(title, *change).called(title, title)
 
 
-def another(seed: int) -> type[MultiHeadAttention]:
+def random_faulty_class(seed: int) -> type[MultiHeadAttention]:
     """Return a class that is wrong by a line: each seed draws a part, and a fault of it.
 
-    >>> another(1).__name__
+    >>> random_faulty_class(1).__name__
     'Case1'
     """
     draw = Random(seed)
-    return case(draw.choice(POOL[draw.choice([*POOL])]), f"Case{seed}")
+    return faulty_class(draw.choice(FAULTS[draw.choice([*FAULTS])]), f"Case{seed}")
 
 
 MYSTERIES = {

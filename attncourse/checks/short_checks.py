@@ -7,7 +7,6 @@ show them whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,15 +15,14 @@ from torch import Tensor
 
 from attncourse.checks.answers import accept, is_near, require
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.fault_table import Run, run_with_huge_scores
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey
 from attncourse.variants.mistakes import BY_NAME, OnePageAttention, make
 from attnlib.functional import merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
-# Both take a module and x, (b, num_tokens, d_in)
-Check = Callable[[MultiHeadAttention, Tensor], bool]
-Look = Callable[[MultiHeadAttention, Tensor], Tensor]  # the outputs, or a part of them
+Check = Callable[[MultiHeadAttention, Tensor], bool]  # of a module and x, (b, num_tokens, d_in)
 
 # The four checks
 
@@ -77,10 +75,10 @@ CHECKS: dict[str, Check] = {
 
 
 @torch.no_grad()
-def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
-    """Ask the four checks: each "passes" or is "CAUGHT", or all are NaN, or the module stops.
+def run_checks(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
+    """Run the four checks: each "passes" or is "CAUGHT", or all are NaN, or the module stops.
 
-    >>> ask(make(OnePageAttention), journey().inputs[None])["causality"]
+    >>> run_checks(make(OnePageAttention), journey().inputs[None])["causality"]
     'passes'
     """
     try:
@@ -89,58 +87,6 @@ def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
     except RuntimeError:
         return dict.fromkeys(CHECKS, "stops")
     return {name: "passes" if check(module, x) else "CAUGHT" for name, check in CHECKS.items()}
-
-
-# Test inputs: inputs and parameters at which some part of a class cannot matter
-
-
-@torch.no_grad()
-def _huge_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    module.W_key.weight.mul_(1e6)
-    outputs: Tensor = module(x)
-    return outputs
-
-
-def _open_door(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    module.out_proj.weight.copy_(torch.eye(module.d_out))
-    module.out_proj.bias.zero_()
-    outputs: Tensor = module(x)
-    return outputs
-
-
-PROBES: dict[str, Look] = {
-    "one head": lambda module, x: module(x),  # made with one
-    "one token": lambda module, x: module(x[:, :1]),  # its one weight is 1
-    "first query": lambda module, x: module(x)[:, 0],  # it may see one token
-    "the weights": lambda module, x: module(x, return_weights=True)[1],
-    "huge scores": _huge_scores,  # softmax picks the largest, whatever the scale
-    "no out_proj": _open_door,  # it passes on what it gets
-}
-
-
-RIGHT, WRONG, NAN = "right", "wrong", "NaN"
-
-
-@torch.no_grad()
-def answer(cls: type[MultiHeadAttention], probe: str) -> str:
-    """Return what one probe finds of a class, beside the right one with the same parameters.
-
-    >>> answer(OnePageAttention, "one token")
-    'right'
-    """
-    right, found = _right_looks()[probe], _look(cls, probe)
-    return NAN if found.isnan().any() else RIGHT if is_near(found, right) else WRONG
-
-
-@cache
-@torch.no_grad()
-def _right_looks() -> dict[str, Tensor]:
-    return {probe: _look(OnePageAttention, probe) for probe in PROBES}
-
-
-def _look(cls: type[MultiHeadAttention], probe: str) -> Tensor:
-    """Return what one probe sees of a class."""
-    return PROBES[probe](make(cls, 1 if probe == "one head" else 2), _x())
 
 
 # Checks of a learner's own checks
@@ -223,8 +169,8 @@ def check_is_causal(written: Check) -> Verdict | str:
     return accept(f"Right: it finds {count} classes that leak, and accepts {len(CAUSAL)} others.")
 
 
-@exercise_check(reference=_huge_scores)
-def check_any_scale(written: Look) -> Verdict:
+@exercise_check(reference=run_with_huge_scores)
+def check_any_scale(written: Run) -> Verdict:
     """Check a test input at which the scale cannot matter, but mask, split and merge can.
 
     >>> print(check_any_scale(lambda module, x: module(x[:, :1])))
@@ -232,18 +178,18 @@ def check_any_scale(written: Look) -> Verdict:
     """
     unnoticed = ("no scale", "scale by d_out")
     noticed = ("mask one too late", "both without transpose", "merge without transpose")
-    right = _looked(written, make(OnePageAttention))
+    right = _result_of(written, make(OnePageAttention))
     for name in unnoticed:
         said = f"It also notices the mistake '{name}': the result is not that of the right class."
-        require(is_near(_looked(written, make(WRONG_CLASSES[name])), right), said)
+        require(is_near(_result_of(written, make(WRONG_CLASSES[name])), right), said)
     for name in noticed:
         said = f"It does not notice the mistake '{name}': the result is that of the right class."
-        require(not is_near(_looked(written, make(WRONG_CLASSES[name])), right), said)
+        require(not is_near(_result_of(written, make(WRONG_CLASSES[name])), right), said)
     names, others = (", ".join(f"'{name}'" for name in some) for some in (noticed, unnoticed))
     return accept(f"Right: it notices {names}, and does not notice {others}.")
 
 
-def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
+def _result_of(written: Run, module: MultiHeadAttention) -> Tensor:
     """Return what a learner's function returns, if it calls the module itself."""
     calls: list[int] = []
     with module.register_forward_pre_hook(lambda _layer, given: calls.append(given[0].ndim)):

@@ -1,20 +1,21 @@
-"""The checks of a few lines, and classes without a label: what probes leave of their parts."""
+"""The checks of a few lines, and classes without a label: what test inputs leave of their parts."""
 
 import inspect
 
 import pytest
 import torch
 
-from attncourse.checks import by_hand, check_weight_split, mysteries
-from attncourse.checks.by_hand import CHECKS, ask, make
-from attncourse.checks.mysteries import (
+from attncourse.checks import check_weight_split, short_checks
+from attncourse.checks.fault_table import (
     check_found,
     check_part,
-    left,
+    compare_at_test_inputs,
+    remaining_parts,
 )
+from attncourse.checks.short_checks import CHECKS, make, run_checks
 from attncourse.examples import journey
-from attncourse.variants import hunt
-from attncourse.variants.hunt import ALL_MISTAKES, MYSTERIES, POOL, another
+from attncourse.variants import faults
+from attncourse.variants.faults import ALL_MISTAKES, FAULTS, MYSTERIES, random_faulty_class
 from attncourse.variants.mistakes import OnePageAttention
 from exercises import find_exercises
 from support.notebook_tools import NOTEBOOKS, read
@@ -26,18 +27,18 @@ NO_CHECK |= {"view without contiguous": "stops"}
 MORE = {"mask after softmax": (False, True, True, True), "keys by W_query": (False,) * 3 + (True,)}
 each_mistake = pytest.mark.parametrize("mistake", ALL_MISTAKES, ids=lambda mistake: mistake.name)
 each_fault = pytest.mark.parametrize(
-    ("part", "change"), [(part, change) for part, changes in POOL.items() for change in changes]
+    ("part", "change"), [(part, change) for part, changes in FAULTS.items() for change in changes]
 )
 
 
 def test_the_right_class_passes_with_any_number_of_heads():
     for num_heads in (1, 2, 4, 8):
-        assert set(ask(make(OnePageAttention, num_heads), X).values()) == {"passes"}
+        assert set(run_checks(make(OnePageAttention, num_heads), X).values()) == {"passes"}
 
 
 @each_mistake
 def test_checks_of_a_few_lines_say_what_the_long_ones_say(mistake):
-    said = ask(make(mistake.cls), X)
+    said = run_checks(make(mistake.cls), X)
     if mistake.name in NO_CHECK:
         assert said == dict.fromkeys(CHECKS, NO_CHECK[mistake.name])
         return
@@ -52,7 +53,7 @@ def test_what_is_made_depends_on_the_class_alone():
     torch.manual_seed(7)
     before = torch.get_rng_state()
     right = make(OnePageAttention).state_dict()
-    wrong = make(hunt.mystery_3).state_dict()
+    wrong = make(faults.mystery_3).state_dict()
     assert all(torch.equal(weight, wrong[name]) for name, weight in right.items())
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -68,13 +69,13 @@ def test_the_solutions_of_the_page_are_what_the_package_runs():
         return "".join("".join(kept).split())
 
     for name in ("is_causal", "same_on_prefixes"):
-        assert body(solutions[name]) == body(inspect.getsource(getattr(by_hand, name)))
+        assert body(solutions[name]) == body(inspect.getsource(getattr(short_checks, name)))
 
 
 # The mysteries
 
 
-@pytest.mark.parametrize("cls", [hunt.class_b, *MYSTERIES.values(), another(3)])
+@pytest.mark.parametrize("cls", [faults.class_b, *MYSTERIES.values(), random_faulty_class(3)])
 def test_no_mystery_shows_its_name(cls):
     module = make(cls)
     assert repr(module).startswith(cls.__name__)
@@ -85,24 +86,24 @@ def test_no_mystery_shows_its_name(cls):
 @each_fault
 def test_every_fault_of_the_hunt_leaves_its_part_alone(part, change):
     """So every case is decidable, and no other part would be an answer as good."""
-    cls = hunt.case(change, "Case")
-    assert left(cls) == [part]
+    cls = faults.faulty_class(change, "Case")
+    assert remaining_parts(cls) == [part]
     has_numbers = make(cls)(X).isfinite().all()
-    assert ask(make(cls), X)["equality"] == ("CAUGHT" if has_numbers else "NaN")
+    assert run_checks(make(cls), X)["equality"] == ("CAUGHT" if has_numbers else "NaN")
     assert has_numbers or part == "mask and softmax"
     assert not check_weight_split(cls)
 
 
 def test_the_mysteries_of_the_page_are_decidable_too():
-    found = [left(cls) for cls in MYSTERIES.values()]
+    found = [remaining_parts(cls) for cls in MYSTERIES.values()]
     assert found == [["mask and softmax"], ["queries and keys"], ["merge"], ["scale"]]
 
 
 def test_what_is_left_of_a_fault_in_two_parts_or_in_none_as_the_page_says():
     """All others of the sheet that run leave the part that they are in."""
     cases = [mistake for mistake in ALL_MISTAKES if mistake.name != "view without contiguous"]
-    found = {mistake.name: left(mistake.cls) for mistake in cases}
-    seen = {mistake.name: set(mysteries.answers(mistake.cls).values()) for mistake in cases}
+    found = {mistake.name: remaining_parts(mistake.cls) for mistake in cases}
+    seen = {mistake.name: set(compare_at_test_inputs(mistake.cls).values()) for mistake in cases}
     unseen = {name for name in found if seen[name] == {"right"}}
     assert unseen == {"minus 1e9", "dropout before softmax", "dropout in eval"}
     nothing = {"minus 1e4", "keys and values swapped"}
@@ -116,17 +117,19 @@ def test_what_is_left_of_a_fault_in_two_parts_or_in_none_as_the_page_says():
 
 
 def test_every_seed_draws_and_every_part_comes():
-    seen = {left(another(seed))[0] for seed in range(20)}
-    assert seen == set(POOL)
-    assert inspect.signature(another).parameters.keys() == {"seed"}
-    assert hunt.page(another(5)) == hunt.page(another(5))
+    seen = {remaining_parts(random_faulty_class(seed))[0] for seed in range(20)}
+    assert seen == set(FAULTS)
+    assert inspect.signature(random_faulty_class).parameters.keys() == {"seed"}
+    assert faults.source_lines(random_faulty_class(5)) == faults.source_lines(
+        random_faulty_class(5)
+    )
 
 
 @pytest.mark.parametrize("said", ["keys", "queries", "the queries and keys", " Keys "])
 def test_a_part_may_be_named_by_half_and_loosely(said):
     right = "Right, the queries and keys: the table leaves this part, and no other."
-    assert str(check_part(said, hunt.mystery_2)) == right
-    assert str(check_part("the mask", hunt.mystery_2)).startswith("Not the mask and softmax")
+    assert str(check_part(said, faults.mystery_2)) == right
+    assert str(check_part("the mask", faults.mystery_2)).startswith("Not the mask and softmax")
 
 
 def test_some_found_and_some_open():

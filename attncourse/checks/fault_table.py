@@ -1,0 +1,157 @@
+"""Test inputs at which some part of a class cannot matter, and what they leave of its parts.
+
+What a test input finds of a fault is measured on the classes of variants.faults: right, wrong, or
+NaN. A result excludes the parts of whose faults it is never the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attncourse.checks.answers import is_near
+from attncourse.checks.exercises import OPEN, value_check
+from attncourse.checks.verdict import Verdict
+from attncourse.examples import journey
+from attncourse.variants.faults import FAULTS, MYSTERIES, faulty_class
+from attncourse.variants.mistakes import OnePageAttention, make
+from attnlib.modules import MultiHeadAttention
+
+RIGHT, WRONG, NAN = "right", "wrong", "NaN"
+SHOWS = {frozenset({RIGHT}): "never show", frozenset({RIGHT, NAN}): "show as NaN only"}
+Run = Callable[[MultiHeadAttention, Tensor], Tensor]  # takes (b, num_tokens, d_in)
+
+
+def run_with_huge_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Return the outputs where softmax picks the largest score, whatever the scale."""
+    with torch.no_grad():
+        module.W_key.weight.mul_(1e6)
+    outputs: Tensor = module(x)
+    return outputs
+
+
+def _without_out_proj(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    module.out_proj.weight.copy_(torch.eye(module.d_out))
+    module.out_proj.bias.zero_()
+    outputs: Tensor = module(x)
+    return outputs
+
+
+TEST_INPUTS: dict[str, Run] = {
+    "one head": lambda module, x: module(x),  # made with one
+    "one token": lambda module, x: module(x[:, :1]),  # its one weight is 1
+    "first query": lambda module, x: module(x)[:, 0],  # it may attend to one token
+    "the weights": lambda module, x: module(x, return_weights=True)[1],
+    "huge scores": run_with_huge_scores,
+    "no out_proj": _without_out_proj,  # it passes on what it gets
+}
+
+
+def compare_at_test_inputs(cls: type[MultiHeadAttention]) -> dict[str, str]:
+    """Return for each test input whether a class gives what the right one gives, or NaN.
+
+    >>> compare_at_test_inputs(OnePageAttention)["one token"]
+    'right'
+    """
+    found, outputs = {}, _outputs(cls)
+    for name, right in _outputs(OnePageAttention).items():
+        result = RIGHT if is_near(outputs[name], right) else WRONG
+        found[name] = NAN if outputs[name].isnan().any() else result
+    return found
+
+
+@torch.no_grad()
+def _outputs(cls: type[MultiHeadAttention]) -> dict[str, Tensor]:
+    x = journey().inputs[None]
+    return {
+        name: run(make(cls, 1 if name == "one head" else 2), x) for name, run in TEST_INPUTS.items()
+    }
+
+
+@cache
+def _results() -> dict[str, dict[str, frozenset[str]]]:
+    """Return, for each part and test input, the results that the faults of the part have there."""
+    table = {}
+    for part, faults in FAULTS.items():
+        each = [compare_at_test_inputs(faulty_class(fault, "Case")) for fault in faults]
+        table[part] = {name: frozenset(found[name] for found in each) for name in TEST_INPUTS}
+    return table
+
+
+def fault_table() -> dict[str, dict[str, str]]:
+    """Return, for each part and test input, how the faults of the part show there.
+
+    >>> fault_table()["scale"]["one token"]
+    'never show'
+    """
+
+    def kind(results: frozenset[str]) -> str:
+        return SHOWS.get(results, "sometimes show" if RIGHT in results else "always show")
+
+    return {part: {name: kind(row[name]) for name in row} for part, row in _results().items()}
+
+
+def excluded_parts(cls: type[MultiHeadAttention]) -> dict[str, str]:
+    """Return the parts that test inputs exclude for a class that is wrong, each with a test input.
+
+    >>> sorted(set(FAULTS) - set(excluded_parts(MYSTERIES[1])))
+    ['mask and softmax']
+    """
+    mine = compare_at_test_inputs(cls)
+    found: dict[str, str] = {}
+    for part, row in _results().items():
+        for name in TEST_INPUTS:
+            if mine[name] not in row[name]:
+                found.setdefault(part, name)
+    return found
+
+
+def remaining_parts(cls: type[MultiHeadAttention]) -> list[str]:
+    """Return the parts that no test input excludes."""
+    excluded = excluded_parts(cls)
+    return [part for part in FAULTS if part not in excluded]
+
+
+@value_check(reference=lambda cls: next(iter(remaining_parts(cls)), None))
+def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
+    """Say of a part whether it is the only one left, or which test input excludes it.
+
+    Args:
+        part: a name of the table, or half of one; None where nothing is blamed yet.
+        cls: the class that is wrong by a line.
+
+    >>> check_part("split", MYSTERIES[1])
+    Not the split: at 'one head' its faults never show, and this class is wrong there.
+    """
+    said = str(part).strip().lower().removeprefix("the ")
+    part = next((name for name in FAULTS if said in (name, *name.split(" and "))), "")
+    if not part:
+        return Verdict(False, f"{said!r} is no part. There are: {', '.join(FAULTS)}.")
+    if (name := excluded_parts(cls).get(part)) is None:
+        return Verdict(True, f"Right, the {part}: the table leaves this part, and no other.")
+    shown, here = fault_table()[part][name], compare_at_test_inputs(cls)[name]
+    shown = "never give NaN" if here == NAN else shown
+    return Verdict(
+        False, f"Not the {part}: at '{name}' its faults {shown}, and this class is {here} there."
+    )
+
+
+@value_check(reference=lambda: {n: remaining_parts(MYSTERIES[n])[0] for n in (2, 3, 4)})
+def check_found(found: Mapping[int, str | None]) -> Verdict:
+    """Say of each mystery whether its part was found.
+
+    Args:
+        found: by the number of the mystery a part, or None where nothing is blamed yet.
+
+    >>> check_found({2: "queries and keys", 3: None})
+    mystery_2: Right, the queries and keys: the table leaves this part, and no other.
+    mystery_3: not attempted yet
+    """
+    if all(part is None for part in found.values()):
+        return OPEN
+    said = {number: check_part(part, MYSTERIES[number]) for number, part in found.items()}
+    sentence = "\n".join(f"mystery_{number}: {verdict}" for number, verdict in said.items())
+    return Verdict(all(said.values()), sentence)
