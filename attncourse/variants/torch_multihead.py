@@ -39,20 +39,12 @@ def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tens
         mask: bool or floating, broadcastable to (..., num_queries, num_keys).
         num_appended: positions after the keys, whose scores stay as they are.
 
-    Returns:
-        The new scores, (..., num_queries, num_keys + num_appended).
-
     Raises:
         TypeError: mask is not a tensor, or neither bool nor floating.
         ValueError: mask is too wide, too narrow, or for other queries.
 
     >>> apply_mask(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([True, False]), 1).tolist()
     [[-inf, 2.0, 3.0]]
-    >>> apply_mask(torch.tensor([[1.0, 2.0]]), torch.tensor([0.5, -0.5])).tolist()
-    [[1.5, 1.5]]
-
-    Source: torch.nn.functional.multi_head_attention_forward, which adds -inf where a boolean mask
-    is True.
     """
     num_queries, num_positions = attn_scores.shape[-2:]
     num_keys = num_positions - num_appended
@@ -84,11 +76,10 @@ class MultiheadAttention(nn.Module):
         num_heads: how many heads; it divides embed_dim.
         dropout: share of the attention weights that training sets to 0, from 0 to 1.
         bias: whether the three projections **and** out_proj have a bias.
-        add_bias_kv: whether one learned position is appended to the keys and values of every
-            sequence: bias_k and bias_v, (1, 1, embed_dim). The others do not change.
-        add_zero_attn: whether one position of zeros is appended, as the last: its score is 0 and
-            its value is 0, so a query can attend to nothing. No mask
-            applies to an appended position.
+        add_bias_kv: whether one learned position, bias_k and bias_v, is appended to the keys and
+            values of every sequence.
+        add_zero_attn: whether one position of zeros is appended, so a query can attend to nothing.
+            No mask applies to an appended position.
         kdim: width of key; embed_dim if None.
         vdim: width of value; embed_dim if None.
         batch_first: whether a batch is (b, num_tokens, width) rather than (num_tokens, b, width).
@@ -97,47 +88,25 @@ class MultiheadAttention(nn.Module):
         dtype: floating dtype of the parameters.
 
     Returns:
-        forward(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
-        average_attn_weights=True, is_causal=False) takes, with batch_first=True,
-
-        - query, floating, (b, num_queries, embed_dim),
-        - key, floating, (b, num_keys, kdim), and value, floating, (b, num_keys, vdim),
-        - key_padding_mask, (b, num_keys): which keys no query of a sequence may attend to,
-        - attn_mask, (num_queries, num_keys) or (b * num_heads, num_queries, num_keys),
-
-        and returns attn_output, (b, num_queries, embed_dim), and the weights as they were used,
-        after dropout: averaged over the heads, (b, num_queries, num_positions); with
-        average_attn_weights=False (b, num_heads, num_queries, num_positions); with
-        need_weights=False None. num_positions is num_keys and the appended ones. A single
-        sequence has all these shapes without b.
-
-        In a boolean mask **True means: may not attend**, the opposite of
-        F.scaled_dot_product_attention. A floating mask is added to the scores. is_causal=True is
-        only a claim about attn_mask: the mask is still needed, and it alone decides.
+        forward takes, with batch_first=True, query (b, num_queries, embed_dim), key
+        (b, num_keys, kdim), value (b, num_keys, vdim), key_padding_mask (b, num_keys), and
+        attn_mask (num_queries, num_keys) or (b * num_heads, num_queries, num_keys). It returns
+        attn_output, (b, num_queries, embed_dim), and the weights as they were used, after dropout:
+        averaged over the heads, or each with average_attn_weights=False, or None with
+        need_weights=False. A single sequence has all these shapes without b. In a boolean mask
+        **True means: may not attend**, the opposite of F.scaled_dot_product_attention. A floating
+        mask is added to the scores. is_causal=True is only a claim about attn_mask: the mask is
+        still needed, and it alone decides.
 
     Raises:
         TypeError: an argument is of the wrong type, or of another dtype than the weights.
         ValueError: a size is not positive, num_heads does not divide embed_dim, dropout is
             outside [0, 1], shapes or devices do not fit, is_causal comes without attn_mask.
 
-    Where PyTorch 2.13 gives different answers to one question, there is one answer here, so that
-    asking for the weights never changes the result:
-
-    - A query that may attend to no key gets NaN here, the average over nothing. PyTorch gives NaN
-      with need_weights=True, a context of 0 with need_weights=False, and NaN again on its fast path
-      (self-attention in eval without gradients). NaN is noticed, 0 is not.
-    - With is_causal=True and need_weights=False PyTorch puts a causal mask of its own in the
-      place of attn_mask, unless there is a key_padding_mask; it masks appended positions too.
-      The fast path does not even ask for attn_mask: without one nothing is masked.
-
-    There is no fast path here, need_weights=False saves no work, and nested tensors are refused.
-    The result lies in memory as PyTorch's does: row after row of (num_queries, b, embed_dim), also
-    with batch_first=True, so that dropout after it draws the same for the same seed.
-
-    nn.TransformerEncoderLayer and the other layers of torch.nn take it for their attention. In
-    eval without gradients nn.TransformerEncoderLayer may use the parameters in a fast kernel of
-    its own, and never call forward; a forward of a subclass, or an out_proj that is no nn.Linear,
-    is always called. torch.jit.script, which PyTorch has deprecated, compiles PyTorch's alone.
+    PyTorch 2.13 answers some questions differently on its fast paths; here asking for the weights
+    never changes the result. A query that may attend to no key gets NaN, the average over nothing,
+    and is_causal never replaces attn_mask. There is no fast path, need_weights=False saves no work,
+    and nested tensors are refused. The layers of torch.nn take the class for their attention.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)
@@ -326,70 +295,42 @@ def _require_inputs(
     """Raise unless what forward received fits the weights and each other."""
     own = module._parameters  # a weight that is computed on each access is not computed for this
     weight = own.get("in_proj_weight") if own.get("q_proj_weight") is None else own["q_proj_weight"]
-    widths = {"embed_dim": module.embed_dim, "kdim": module.kdim, "vdim": module.vdim}
-    _require_query_key_value(query, key, value, widths, module.batch_first, weight)
-
+    for name, x, width in (
+        ("query", query, "embed_dim"),
+        ("key", key, "kdim"),
+        ("value", value, "vdim"),
+    ):
+        require_floating(name, x)
+        if x.ndim not in (2, 3) or x.ndim != query.ndim:
+            raise ValueError(
+                "query, key and value must be all 3-d (a batch) or all 2-d (one sequence); "
+                f"{name} is {x.ndim}-d, {tuple(x.shape)}"
+            )
+        if x.shape[-1] != getattr(module, width):
+            raise ValueError(
+                f"the last dimension of {name} must be {width}={getattr(module, width)}, "
+                f"not {x.shape[-1]}: {tuple(x.shape)}"
+            )
+        require_like(name, x, weight)
     is_batch = query.ndim == 3
-    along = 1 if is_batch and module.batch_first else 0
+    along = 1 if is_batch and module.batch_first else 0  # the dimension of the tokens
     b = query.shape[1 - along] if is_batch else 1
+    if key.shape[:-1] != value.shape[:-1] or (is_batch and key.shape[1 - along] != b):
+        raise ValueError(
+            "query, key and value must have one batch size, and each key one value: "
+            f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)} do not fit with "
+            f"batch_first={module.batch_first}"
+        )
     num_queries, num_keys = query.shape[along], key.shape[along]
-    attn_shapes: dict[str, tuple[int, ...]] = {
-        "(num_queries, num_keys)": (num_queries, num_keys),
-        "(b * num_heads, num_queries, num_keys)": (b * module.num_heads, num_queries, num_keys),
-    }
-    padding_shapes: dict[str, tuple[int, ...]] = {"(num_keys,)": (num_keys,)}
-    if is_batch:
-        padding_shapes = {"(b, num_keys)": (b, num_keys)}
-    _require_mask("attn_mask", attn_mask, attn_shapes, weight)
-    _require_mask("key_padding_mask", key_padding_mask, padding_shapes, weight)
-
+    pairs = (num_queries, num_keys)
+    _require_mask("attn_mask", attn_mask, (pairs, (b * module.num_heads, *pairs)), weight)
+    padding = (b, num_keys) if is_batch else (num_keys,)
+    _require_mask("key_padding_mask", key_padding_mask, (padding,), weight)
     require_bools(is_causal=is_causal)
     if is_causal and attn_mask is None:
         raise ValueError(
             "is_causal=True only says that attn_mask is causal, but attn_mask is None; "
             f"try attn_mask=causal_mask({num_queries})"
-        )
-
-
-def _require_query_key_value(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    widths: dict[str, int],
-    batch_first: bool,
-    weight: Tensor | None,
-) -> None:
-    """Raise unless the three are sequences, or batches, that fit the weight and each other."""
-    for (name, x), (width, size) in zip(
-        {"query": query, "key": key, "value": value}.items(), widths.items(), strict=True
-    ):
-        if isinstance(x, Tensor) and x.is_nested:
-            raise TypeError(
-                f"{name} is a nested tensor; pad it and pass a key_padding_mask; "
-                "nn.TransformerEncoder makes none with enable_nested_tensor=False"
-            )
-        require_floating(name, x)
-        shape = tuple(x.shape)
-        if x.ndim not in (2, 3) or x.ndim != query.ndim:
-            raise ValueError(
-                "query, key and value must be all 3-d (a batch) or all 2-d (one sequence); "
-                f"{name} is {x.ndim}-d, {shape}"
-            )
-        if x.shape[-1] != size:
-            raise ValueError(
-                f"the last dimension of {name} must be {width}={size}, not {x.shape[-1]}: {shape}"
-            )
-        require_like(name, x, weight)
-    if key.shape[:-1] != value.shape[:-1]:
-        raise ValueError(
-            "each key needs one value: key and value must agree in all dimensions but the last, "
-            f"not {tuple(key.shape)} and {tuple(value.shape)}"
-        )
-    batch = 0 if batch_first else 1
-    if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
-        raise ValueError(
-            f"query, {tuple(query.shape)}, and key, {tuple(key.shape)}, must agree in dimension "
-            f"{batch}, the batch; batch_first={not batch_first} would make it dimension {1 - batch}"
         )
 
 
@@ -405,13 +346,13 @@ def _require_mask_kind(name: str, mask: object) -> None:
 
 
 def _require_mask(
-    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor | None
+    name: str, mask: Tensor | None, shapes: Sequence[tuple[int, ...]], weight: Tensor | None
 ) -> None:
     """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
     if mask is None:
         return
     _require_mask_kind(name, mask)
-    if tuple(mask.shape) not in list(shapes.values()):  # torch 2.6 compiles no dict views
-        rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
+    if tuple(mask.shape) not in shapes:
+        rule = " or ".join(map(str, shapes))
         raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")
     require_like(name, mask, weight)
