@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attncourse.speed.clock import (
+from attncourse.speed.new_process import run_python
+from attncourse.speed.timing import (
     BOTH,
     FORWARD,
     MATRIX_PRODUCT,
@@ -37,7 +38,6 @@ from attncourse.speed.clock import (
     race,
     ratio,
     require_equal,
-    run_python,
     seconds,
 )
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention

@@ -1,10 +1,12 @@
 """How fast the ways to write attention are, and what they cost.
 
-variants writes one function in several ways, clock times them in turns, fresh measures in processes
-of their own, count counts parameters, products and FLOPs.
+variants writes one function in several ways, timing times them in turns, new_process measures in
+processes of their own, count counts parameters, matrix products and FLOPs.
 """
 
-from attncourse.speed.clock import (
+from attncourse.speed.count import count_work, kernels
+from attncourse.speed.new_process import with_and_without_kept_blocks
+from attncourse.speed.timing import (
     cpu_seconds,
     in_turns,
     quartiles,
@@ -12,6 +14,4 @@ from attncourse.speed.clock import (
     ratio,
     writing,
 )
-from attncourse.speed.count import count_work, kernels
-from attncourse.speed.fresh import with_and_without_kept_blocks
 from attncourse.speed.variants import VARIANTS

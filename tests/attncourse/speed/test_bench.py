@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import bench
-from attncourse.speed import clock
-from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attncourse.speed import timing
+from attncourse.speed.timing import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from ways import VARIANTS
 
@@ -29,9 +29,9 @@ class FakeClock:
     """A clock that runs nothing, notes what it is asked to time, and returns 1."""
 
     def __init__(self) -> None:
-        self.timed: list[clock.Call] = []
+        self.timed: list[timing.Call] = []
 
-    def __call__(self, call: clock.Call) -> float:
+    def __call__(self, call: timing.Call) -> float:
         self.timed.append(call)
         return 1.0
 
@@ -42,9 +42,9 @@ def test_what_is_not_equal_is_not_timed(passes):
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
     words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1\S*e-05; what is not"
     with pytest.raises(ValueError, match=words):
-        clock.race(modules, x(), 1.0, passes, clock=fake)
+        timing.race(modules, x(), 1.0, passes, clock=fake)
     assert fake.timed == []
-    clock.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=fake)
+    timing.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=fake)
     assert fake.timed
 
 
@@ -60,15 +60,15 @@ def test_a_wrong_gradient_is_not_timed():
             return self.inner(x.detach()) + 0 * x
 
     modules = {"right": split_module(), "detached": Detached()}
-    clock.race(modules, x(), 0.01, FORWARD)
+    timing.race(modules, x(), 0.01, FORWARD)
     with pytest.raises(ValueError, match="'detached' is off from 'right'"):
-        clock.race(modules, x(), 0.01, BOTH)
+        timing.race(modules, x(), 0.01, BOTH)
 
 
 def test_calls_take_turns_and_turn_around():
     calls = {"a": int, "b": str, "c": float}
     fake = FakeClock()
-    samples = clock.in_turns(calls, budget=0.0, fewest=4, clock=fake)
+    samples = timing.in_turns(calls, budget=0.0, fewest=4, clock=fake)
     assert fake.timed == [int, str, float, float, str, int] * 2
     assert samples == {name: [1.0] * 4 for name in calls}
 
@@ -76,8 +76,8 @@ def test_calls_take_turns_and_turn_around():
 @pytest.mark.parametrize(("budget", "rounds"), [(0.0, 3), (5.5, 5), (100.0, 7)])
 def test_the_first_round_decides_how_many_fit(monkeypatch, budget, rounds):
     now = iter(range(1000))
-    monkeypatch.setattr(clock.time, "perf_counter", lambda: float(next(now)))
-    samples = clock.in_turns({"a": int}, budget, most=7, clock=FakeClock())
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(now)))
+    samples = timing.in_turns({"a": int}, budget, most=7, clock=FakeClock())
     assert len(samples["a"]) == rounds
 
 
@@ -85,14 +85,14 @@ def test_the_first_round_decides_how_many_fit(monkeypatch, budget, rounds):
 def test_every_way_is_the_same_function(name):
     split = split_module()
     calls = {"split": lambda: split(x()), name: lambda: VARIANTS[name](split)(x())}
-    clock.require_equal(calls, 1e-5)
+    timing.require_equal(calls, 1e-5)
 
 
 def test_the_next_token_is_the_same_with_a_cache():
     fused = FusedMultiHeadAttention(WIDTH, WIDTH, TOKENS + 1, 0.0, HEADS)
     calls = bench.next_token(fused.eval(), TOKENS)
     for _ in range(2):  # each call forgets the token it added
-        clock.require_equal(calls, 1e-6)
+        timing.require_equal(calls, 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Measure time and memory so that the numbers can be compared: equal first, then in turns.
+"""Time functions so that the numbers can be compared: equal first, then in turns.
 
 A machine's speed drifts during a measurement, so candidates alternate, round after round, together
 with a plain matrix product: the drift affects all of them alike.
@@ -6,9 +6,7 @@ with a plain matrix product: the drift affects all of them alike.
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +19,7 @@ from torch import Tensor, nn
 from attncourse.compare import TOLERANCES
 
 MATRIX_PRODUCT = "matrix product"
-PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
+PRODUCT_SIZE = 1024  # rows and columns of its two matrices
 FORWARD, BOTH = "forward", "forward + backward"
 
 Call = Callable[[], Any]
@@ -58,23 +56,40 @@ def ratio(samples: Mapping[str, list[float]], name: str, other: str) -> Quartile
 
 
 def seconds(call: Call) -> float:
-    """Return how long a call takes on the CPU."""
+    """Return how long a call takes."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def cpu_seconds(call: Call) -> float:
-    """Return how long this process computes for a call, the system's work for it included.
+    """Return the processor time of a call, the system's work for it included.
 
     What other processes take of the processor in between does not count. Use it with one thread:
-    those of several are added up. Windows counts such seconds too coarsely, so that there it is
-    the time that passes.
+    those of several are added up. Windows counts processor time too coarsely, so there it is the
+    time that passes.
     """
     now = time.perf_counter if sys.platform == "win32" else time.process_time
     start = now()
     call()
     return now() - start
+
+
+def page_faults(call: Call) -> int:
+    """Return how many page faults a call causes: first touches of a page of memory."""
+    before = _page_faults_so_far()
+    call()
+    return _page_faults_so_far() - before
+
+
+def _page_faults_so_far() -> int:
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().num_page_faults)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
@@ -87,8 +102,6 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
 
     Raises:
         ValueError: a result differs; the message names the call and by how much.
-
-    >>> require_equal({"a": lambda: torch.ones(2), "b": lambda: torch.ones(2)}, 0.0)
     """
     (first, call), *rest = calls.items()
     expected = call()
@@ -162,17 +175,7 @@ def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
     return torch.enable_grad()(lambda: torch.autograd.grad(module(x), wanted, slope)[0])
 
 
-PASSES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
-    FORWARD: forward,
-    BOTH: forward_and_backward,
-}
-
-
-def matrix_product(size: int, like: Tensor) -> Call:
-    """Return a function that multiplies two square matrices of a tensor's dtype and device."""
-    a, b = (torch.randn(size, size, dtype=like.dtype, device=like.device) for _ in range(2))
-    out = torch.empty_like(a)
-    return lambda: torch.mm(a, b, out=out)
+PASSES = {FORWARD: forward, BOTH: forward_and_backward}
 
 
 def race(
@@ -180,7 +183,6 @@ def race(
     x: Tensor,
     budget: float,
     passes: str = FORWARD,
-    size: int = PRODUCT_SIZE,
     **options: Any,
 ) -> dict[str, list[float]]:
     """Check that the modules compute the same, then time them in turns with a matrix product.
@@ -190,7 +192,6 @@ def race(
         x: the input, (b, num_tokens, width).
         budget: how many seconds the rounds may take.
         passes: "forward" or "forward + backward"; then the gradients of x must be equal.
-        size: rows and columns of the two matrices that are multiplied.
         options: passed on to in_turns, whose samples are returned.
 
     Raises:
@@ -198,76 +199,36 @@ def race(
     """
     calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
     require_equal(calls, TOLERANCES[x.dtype])
-    product = matrix_product(size, x)
-    product()
-    return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)
+    size = (PRODUCT_SIZE, PRODUCT_SIZE)
+    a, b = (torch.randn(size, dtype=x.dtype, device=x.device) for _ in range(2))
+    out = torch.mm(a, b)
+    return in_turns({**calls, MATRIX_PRODUCT: lambda: torch.mm(a, b, out=out)}, budget, **options)
 
 
-def run_python(script: str, **environment: str) -> str:
-    """Run Python code in a fresh process, with these variables set, and return what it prints."""
-    command = [sys.executable, "-c", script]
-    variables = {**os.environ, **environment}
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
-    return ran.stdout
-
-
-def faults_so_far() -> int:
-    """Return how many page faults this process has caused: first touches of a page of memory."""
-    if sys.platform == "win32":
-        import psutil
-
-        return int(psutil.Process().memory_info().num_page_faults)
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
-def page_faults(call: Call) -> int:
-    """Return how many page faults a call causes."""
-    before = faults_so_far()
-    call()
-    return faults_so_far() - before
-
-
-def settle_memory(*mib: int) -> None:
-    """Fill blocks of memory and give them back, so that what runs next finds the smaller ones.
-
-    The C library of Linux keeps a block that is given back if it has seen one as large before, up
-    to 32 MiB. In a process that has just started it therefore returns blocks which it keeps later.
-    Two of 22 MiB, one after the other: it learns from the first, and keeps the second. It then
-    keeps twice as much in all, which must be less than a block whose page faults are counted.
-
-    Args:
-        mib: the size of each block, in MiB, one after the other; none given means 22 and 22.
-    """
-    for size in mib or (22, 22):
-        torch.zeros(size, 2**18)
-
-
-class Writer(Protocol):
-    """A language model: yields one token after the other."""
+class LanguageModel(Protocol):
+    """Anything that yields one token after the other."""
 
     def tokens_after(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]: ...
 
 
 def writing(
-    writers: Mapping[str, Writer], token_ids: Sequence[int], steps: int
+    models: Mapping[str, LanguageModel], token_ids: Sequence[int], steps: int
 ) -> tuple[dict[str, float], dict[str, list[int]]]:
-    """Let models write the same beginning on, in turns, a token at a time.
+    """Let models continue the same tokens, in turns, a token at a time.
 
     Args:
-        writers: language models, by name.
+        models: language models, by name.
         token_ids: the beginning. The first token after it is not timed: a cache is filled there.
-        steps: how many more are written, and timed.
+        steps: how many more are generated, and timed.
 
     Returns:
-        For each name the milliseconds of the median step, of processor time, and all it wrote.
+        For each name the milliseconds of the median step, of processor time, and all its tokens.
     """
-    tokens = {name: each.tokens_after(token_ids, steps + 1) for name, each in writers.items()}
-    written = {name: [next(each)] for name, each in tokens.items()}
+    tokens = {name: each.tokens_after(token_ids, steps + 1) for name, each in models.items()}
+    generated = {name: [next(each)] for name, each in tokens.items()}
 
     def step(name: str) -> None:
-        written[name].append(next(tokens[name]))
+        generated[name].append(next(tokens[name]))
 
-    took = in_turns({name: partial(step, name) for name in writers}, 0, steps, clock=cpu_seconds)
-    return {name: 1e3 * quartiles(each).median for name, each in took.items()}, written
+    took = in_turns({name: partial(step, name) for name in models}, 0, steps, clock=cpu_seconds)
+    return {name: 1e3 * quartiles(each).median for name, each in took.items()}, generated

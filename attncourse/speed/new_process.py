@@ -1,0 +1,104 @@
+"""Measure variants in a process of their own, which has no history and a memory of its own kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from attncourse.speed.timing import cpu_seconds, forward, in_turns, page_faults, require_equal
+from attncourse.speed.variants import VARIANTS
+from attnlib.modules import MultiHeadAttention
+
+# Tell the C library of Linux (glibc) to keep every block of memory that is given back, however
+# large. Other systems ignore it.
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+
+
+class Run(NamedTuple):
+    """What one call took, by cpu_seconds, and how many page faults it caused."""
+
+    ms: float
+    page_faults: int
+
+
+Runs = dict[str, list[Run]]  # of each name, a Run for each round
+
+
+def run_python(script: str, **environment: str) -> str:
+    """Run Python code in a fresh process, with these variables set, and return what it prints."""
+    command = [sys.executable, "-c", script]
+    variables = {**os.environ, **environment}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
+    return ran.stdout
+
+
+def _settle_memory(*mib: int) -> None:
+    """Fill blocks of memory and give them back, so that what runs next finds the smaller ones.
+
+    The C library of Linux keeps a block that is given back if it has seen one as large before, up
+    to 32 MiB, so a new process returns blocks that it keeps later. Two of 22 MiB, one after the
+    other: it learns from the first, and keeps the second, and from then on twice as much in all,
+    which must be less than a block whose page faults are counted.
+    """
+    for size in mib:
+        torch.zeros(size, 2**18)
+
+
+def time_variants(
+    names: Sequence[str], num_tokens: int, width: int, num_heads: int, rounds: int
+) -> Runs:
+    """Time variants in this process, which should be a new one."""
+    _settle_memory(22, 22)
+    torch.set_num_threads(1)
+    torch.manual_seed(123)
+    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
+    x = torch.randn(1, num_tokens, width)
+    calls = {name: forward(VARIANTS[name](split.eval()).eval(), x) for name in names}
+    require_equal(calls, 1e-5)
+    _settle_memory(22, 256)  # larger than all blocks of a pass together
+    faults: dict[str, list[int]] = {name: [] for name in calls}
+
+    def count(name: str) -> None:
+        faults[name].append(page_faults(calls[name]))
+
+    turns = {name: partial(count, name) for name in calls}
+    took = in_turns(turns, budget=0.0, fewest=rounds, clock=cpu_seconds)
+    return {name: list(map(Run, (1e3 * s for s in took[name]), faults[name])) for name in calls}
+
+
+def with_and_without_kept_blocks(
+    names: Sequence[str],
+    num_tokens: int = 1024,
+    width: int = 768,
+    num_heads: int = 12,
+    rounds: int = 3,
+) -> dict[str, Runs]:
+    """Time variants in turns in a new process, then in another that keeps its memory.
+
+    Args:
+        names: of VARIANTS; all are built with the same weights, and must be equal.
+        num_tokens: in the one sequence of the batch.
+        width: d_in and d_out.
+        num_heads: how many.
+        rounds: how often each runs.
+
+    Returns:
+        The rounds "as usual", and those with "blocks kept".
+    """
+    call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
+    script = (
+        "import json; from attncourse.speed.new_process import time_variants; "
+        f"print(json.dumps({call}))"
+    )
+    printed = {"as usual": run_python(script), "blocks kept": run_python(script, **KEPT)}
+    return {
+        how: {name: [Run(*run) for run in runs] for name, runs in json.loads(text).items()}
+        for how, text in printed.items()
+    }
