@@ -86,13 +86,13 @@ site: book student-book  ## put both books into build/site as they go on the web
 
 release: VERSION = $(TAG:v%=%)
 release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheels, books, PDFs, notes
-	grep -qx 'version = "$(VERSION)"' pyproject.toml  # the tag is the version
+	@grep -qx 'version = "$(VERSION)"' pyproject.toml || { echo 'pyproject.toml has another version than TAG=$(TAG)'; exit 1; }
 	rm -rf build/release build/lib build/attncourse
 	mkdir -p build/release
-	awk '/^## /{on = ($$2 == "[$(VERSION)]")} on' CHANGELOG.md > build/release/notes.md
-	test -s build/release/notes.md  # CHANGELOG.md has a section of this version
+	awk '/^## /{on = ($$2 == "[$(VERSION)]"); next} on' CHANGELOG.md > build/release/notes.md
+	@test -s build/release/notes.md || { echo 'CHANGELOG.md has no section ## [$(VERSION)]'; exit 1; }
 	$(PY) -m pip wheel --quiet --no-deps --wheel-dir build/release . ./attncourse
-	for folder in site pdf; do (cd build && $(CURDIR)/$(PY) -m zipfile -c release/attention-$(VERSION)-$$folder.zip $$folder) || exit; done
+	for folder in site pdf; do (cd build && $(abspath $(PY)) -m zipfile -c release/attention-$(VERSION)-$$folder.zip $$folder) || exit; done
 
 colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-git-clones-from)
 	$(PY) tools/colab_copies.py $(ADDRESS)
