@@ -65,7 +65,7 @@ nbgrader: setup $(NBGRADER)/.ready  ## write the course for nbgrader into build/
 	$(PY) tools/nbgrader_course.py $(COURSE)
 	export PATH="$(CURDIR)/$(NBGRADER)/bin:$$PATH" && cd $(COURSE) && for lesson in source/*; do nbgrader generate_assignment --force "$${lesson#*/}" || exit; done
 
-nbgrader-test:  ## let nbgrader collect and grade thirty made-up submissions (some minutes)
+nbgrader-test:  ## let nbgrader collect and grade a dozen made-up submissions (some minutes)
 	rm -rf build/rehearsal
 	$(MAKE) nbgrader COURSE=build/rehearsal
 	PATH="$(CURDIR)/$(NBGRADER)/bin:$$PATH" $(PY) tools/nbgrader_rehearsal.py build/rehearsal

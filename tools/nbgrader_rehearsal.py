@@ -1,8 +1,8 @@
-"""Rehearse a class with nbgrader: thirty hand in lesson 02, and the table must be right.
+"""Rehearse a class with nbgrader: twelve hand in lesson 02, and the table must be right.
 
     python tools/nbgrader_rehearsal.py FOLDER
 
-FOLDER is a course that `make nbgrader` has written. Thirty made-up students change copies of what
+FOLDER is a course that `make nbgrader` has written. Twelve made-up students change copies of what
 it released, nbgrader collects and grades them, and each must have the points said here. Of every
 other lesson one hands in the course's solutions, and must have all points.
 """
@@ -30,8 +30,6 @@ def main(course: Path) -> None:
     stems = {path.name for path in (course / "release").iterdir()}
     solved = {path.stem: _solved(course, path) for path in lessons() if path.stem in stems}
     class_ = list_class(_released(course, NAME), solved[NAME])
-    if len(class_) != 30:
-        raise ValueError(f"the class has {len(class_)}, it must have 30")
     inbox = course / "downloaded" / NAME / "archive"
     for number, (mine, _) in enumerate(class_):
         write_notebook(mine, inbox / f"s{number:02}_{NAME}.ipynb")
@@ -45,13 +43,13 @@ def main(course: Path) -> None:
     _compare(course / "grades.csv", [worth for _, worth in class_])
     pages = [page.read_text("utf-8") for page in (course / "feedback").glob(f"*/{NAME}/*.html")]
     shown = [page for page in pages if "drawn(" in page]
-    if len(pages) != 30 or shown:
+    if len(pages) != len(class_) or shown:
         raise ValueError(f"{len(pages)} pages of feedback, {len(shown)} of them with hidden tests")
-    print(f"30 submissions of {NAME}, one of each other lesson: every row is right")
+    print(f"{len(class_)} submissions of {NAME}, one of each other lesson: every row is right")
 
 
 def list_class(released: Notebook, solved: Notebook) -> list[tuple[Notebook, int]]:
-    """Return what each of thirty hands in, and the points that it is worth."""
+    """Return what each student hands in, and the points that it is worth."""
     stack, silent = (source(_cell(solved, name)) for name in (STACK, SILENT))
 
     def answered(*answers: str, then: Change | None = None) -> Notebook:
@@ -73,35 +71,24 @@ def list_class(released: Notebook, solved: Notebook) -> list[tuple[Notebook, int
         place = mine["cells"].index(_cell(mine, STACK)) + 1
         mine["cells"].insert(place, own | {"execution_count": None, "source": stack})
 
-    def skipped_cell(mine: Notebook) -> None:
-        skipped = (c for c in mine["cells"] if "skip-execution" in c["metadata"].get("tags", ()))
-        next(skipped)["source"] = "while True: pass"
-
     forged = {"output_type": "execute_result", "data": {"text/plain": "3"}, "metadata": {}}
     theirs = f"import attnlib\nclass {STACK}(attnlib.{STACK}):\n    pass"
     joined = "torch.cat([head(x) for head in self.heads], dim=-1)"
     two = stack.replace(joined, "torch.cat([self.heads[0](x), self.heads[1](x)], dim=-1)")
-    zeros = "nn.init.zeros_(silent.heads[h].W_value.weight)"
     points = f"{STACK}-points"
     return [
-        *[(answered(stack, silent), 6)] * 6,
-        *[(answered(), 0)] * 4,
-        *[(answered(stack), 3)] * 3,
-        *[(answered("", silent), 3)] * 3,
+        (answered(stack, silent), 6),
+        (answered(), 0),
+        (answered(stack), 3),
         (answered(two, silent), 4),  # right for two heads, wrong for three
-        (answered(stack.replace(joined, f"sum({joined[10:-9]})"), silent), 3),
-        (answered(stack, silent.replace("heads[h]", "heads[0]")), 4),
         (answered(stack, silent.replace("W_value", "W_query")), 3),
-        (answered(stack, silent.replace(zeros, "silent.heads[h].W_value.weight.data *= 0")), 6),
         (answered(theirs, silent), 3),
-        (answered("1 / 0", silent), 3),
         (answered("class (", silent), 3),
         (answered("while True: pass", silent), 3),
         (answered(then=cell_put(points, source="points = 3\npoints")), 0),
         (answered(then=cell_put(points, outputs=[forged | {"execution_count": 1}])), 0),
         (answered(stack, silent, then=cell_gone), 6),
         (answered("", silent, then=own_cell), 6),
-        (answered(stack, silent, then=skipped_cell), 6),
     ]
 
 
