@@ -1,4 +1,8 @@
-"""How wide a text is, without a font at hand: DejaVu Sans, the font of every picture."""
+"""How wide a text is, without a font at hand.
+
+The widths are those of DejaVu Sans, the widest font that a page may use. Inter, which the book
+and all PNGs use, is narrower.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +29,3 @@ def text_width(text: str, size: float = SIZE, bold: bool = False, mono: bool = F
     places = [ord(letter) - ord(" ") for letter in text]
     parts = [table[place] if 0 <= place < len(table) else _OTHER for place in places]
     return sum(parts) * size / 100
-
-
-def wrap(text: str, width: float, size: float = SIZE, mono: bool = False) -> list[str]:
-    """Return a text broken into lines, between words, that are no wider than this.
-
-    >>> wrap("one two three", 50, 12)
-    ['one two', 'three']
-    """
-    lines: list[str] = []
-    for word in text.split():
-        if lines and text_width(f"{lines[-1]} {word}", size, mono=mono) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines

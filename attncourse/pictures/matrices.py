@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from attncourse.pictures.cells import Cell, grid, head_tag, titled
-from attncourse.pictures.letters import SIZE, text_width, wrap
+from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -73,10 +74,8 @@ def matrix_picture(
     owned = {head: heads.count(head) for head in sorted({*heads} - {NO_HEAD})}
     for head, count in owned.items() if not by_row else ():
         items += head_tag(left + heads.index(head) * wide + 1, TOP, count * wide - 2, head)
-    alt = f"{title}: {num_rows} rows by {num_columns} columns."
-    if owned:
-        told = ", ".join(f"{count} of head {head}" for head, count in owned.items())
-        alt += f" {'Rows' if by_row else 'Columns'}: {told}."
+    told = ", ".join(f"{count} of head {head}" for head, count in owned.items())
+    alt = f"{title}: {num_rows} rows by {num_columns} columns{told and ': '}{told}."
     return titled(title, items, left, left + num_columns * wide, top + num_rows * HEIGHT, alt)
 
 
@@ -125,11 +124,7 @@ def product_picture(
     for box, (column, row), wide, high in zip(firsts, offsets, widths, heights, strict=True):
         corner = (box.x + column * NUMBER, box.y + row * HEIGHT)
         items.append(Box(*corner, wide, high, stroke=INK, stroke_width=2.0))
-    owned = (
-        f"the columns of {names[0]} and the rows of {names[1]}"
-        if inner
-        else f"the columns of {names[1]} and of {names[2]}"
-    )
+    owned = f"columns of {names[0]}, rows of {names[1]}" if inner else f"columns of {names[1]}"
     alt = (
         f"A product as three matrices: {titles[0]} on the left, {titles[1]} above, and where they "
         f"meet {titles[2]}. In {num_heads} colors, one for each head: {owned}. Row {r} of "
@@ -211,7 +206,7 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
     (num_blocks, num_rows, num_columns), (block_dim, row_dim, _) = values.shape, dims
     width, height = num_columns * VALUE_WIDTH + LABEL, num_rows * VALUE_HEIGHT + 44
     across = max(1, min(num_blocks, int(ACROSS // width)))
-    lines = wrap(title, 0.8 * ACROSS)  # it is bold
+    lines = textwrap.wrap(title, 36)  # bold, in the width of a phone
     items: list[Item] = [
         Words(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
     ]

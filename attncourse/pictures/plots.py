@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -41,7 +40,6 @@ STYLE: Any = {  # of matplotlib.rcParams
     "hatch.color": on_white(HATCH),
     "hatch.linewidth": 0.7,
 }
-Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,21 +56,15 @@ class Plot(Picture):
         return self.data
 
 
-@lru_cache(maxsize=1)
-def _load_fonts() -> None:
-    from matplotlib.font_manager import fontManager
-
-    for path in FONT_FILES:
-        fontManager.addfont(path)
-
-
 @contextmanager
 def _figure(width: float, height: float) -> Iterator[Figure]:
     """Give a figure of so many pixels in the style of the course."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import fontManager
 
-    _load_fonts()
+    for path in FONT_FILES if "Inter" not in fontManager.get_font_names() else ():
+        fontManager.addfont(path)
     with matplotlib.rc_context(STYLE):
         # one point is one pixel, so that a size of letters means the same as in a scene
         yield Figure(figsize=(width / 72, height / 72), layout="constrained")
@@ -83,10 +75,6 @@ def _plot(figure: Figure, alt: str) -> Plot:
     figure.savefig(file, format="png", dpi=144)
     width, height = (72 * inches for inches in figure.get_size_inches())
     return Plot(width, height, alt, file.getvalue())
-
-
-def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
 
 
 def ablation_picture(probabilities: Tensor, before: float, word: str) -> Plot:
@@ -111,7 +99,7 @@ def ablation_picture(probabilities: Tensor, before: float, word: str) -> Plot:
         changes = (probabilities.flatten() - before).tolist()
         axes.bar(starts, changes, 1 / num_heads, before, align="edge", color=colors)
         axes.axhline(before, color=BLACK, linestyle="--", linewidth=1)
-        axes.text(num_layers, before + 0.06, f"no head ablated: {before:.2f}", ha="right")
+        axes.text(num_layers, 0.92, f"no head ablated: {before:.2f}", ha="right")
         axes.text(starts[lowest] - 0.2, least, f"{name}: {least:.2f}", ha="right", weight="bold")
         axes.set_title(f"probability of {word}, each head ablated in turn")
         axes.set(xlabel="layer", xlim=(0, num_layers), ylim=(0, 1), yticks=(0, 0.5, 1))
@@ -214,7 +202,10 @@ def training_maps_picture(
 
 
 def rotary_picture(
-    query: Pair, key: Pair, angle: float, positions: Sequence[tuple[int, int]]
+    query: tuple[float, float],
+    key: tuple[float, float],
+    angle: float,
+    positions: Sequence[tuple[int, int]],
 ) -> Plot:
     """Draw a pair of a query's numbers and one of a key's as arrows, rotated by their positions.
 
@@ -242,7 +233,7 @@ def rotary_picture(
                 axes.text(1.15 * x, 1.15 * y, name, ha="center", va="center", weight="bold")
             axes.set_title(title, loc="center")
             axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xticks=[], yticks=[])
-            axes.set_xlabel(f"product {_signed(product)}", color=BLACK)
+            axes.set_xlabel(f"product {product:.2f}".replace("-", "−"), color=BLACK)
             axes.spines[:].set_color(PALE)
             said.append(f"{title}: product {say_number(product)}")
         alt = (

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,7 +20,7 @@ from typing import Literal, NamedTuple, Self
 
 import resvg_py
 
-from attncourse.pictures.letters import SIZE, wrap
+from attncourse.pictures.letters import SIZE
 from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
 FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
@@ -209,7 +210,7 @@ def caption(scene: Scene, line: str) -> Scene:
     width = max(scene.width, 260.0)
     lines = [
         Words(4, SIZE + 1.4 * SIZE * i, part, "start")
-        for i, part in enumerate(wrap(line, width - 8))
+        for i, part in enumerate(textwrap.wrap(line, int(width / 7)))
     ]
     y = lines[-1].y + 1.4 * SIZE
     items = (*lines, *shift(scene.items, 0, y))

@@ -117,8 +117,5 @@ class FaultTable:
 
 
 def _row(name: str, cells: Mapping[str, str], bold: str) -> str:
-    row = "".join(
-        f"<td><b>[{cell}]</b></td>" if test_input == bold else f"<td>{cell}</td>"
-        for test_input, cell in cells.items()
-    )
-    return f"<tr><th scope='row'>{name}</th>{row}</tr>"
+    shown = [f"<b>[{said}]</b>" if column == bold else said for column, said in cells.items()]
+    return f"<tr><th scope='row'>{name}</th><td>{'</td><td>'.join(shown)}</td></tr>"

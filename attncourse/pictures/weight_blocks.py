@@ -82,4 +82,4 @@ def _head_picture(
         said = "0" if moved == 0 else f"{moved:.2f}"
         items.append(Words(right + side / 2, TOP + side + 12, said, bold=moved > 0))
         alt += f"; a weight of the map changes by {said}"
-    return Scene(right + side, max(bottom, TOP + side + FOOT), f"{alt}.", tuple(items))
+    return Scene(right + side + 1, max(bottom, TOP + side + FOOT), f"{alt}.", tuple(items))

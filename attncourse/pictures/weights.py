@@ -130,12 +130,13 @@ def _map(weights: Tensor, masked: Tensor, hue: int, cell: float) -> list[Item]:
 
 
 def _edge(masked: Tensor, cell: float) -> list[Item]:
-    """Return the line, seen from afar, between past and future, if the mask is causal."""
-    if not masked.equal(torch.ones_like(masked).triu(diagonal=1)):
+    """Return the line, seen from afar, between what a query may attend to and what comes after."""
+    ends = (~masked).sum(dim=1)
+    if not masked.any() or not masked.equal(torch.arange(masked.shape[1]) >= ends[:, None]):
         return []
-    ends = [min(q + 1, masked.shape[1]) for q in range(len(masked))]
-    ends[-1] = masked.shape[1]
-    corners = [(cell * k, cell * (q + down)) for q, k in enumerate(ends) for down in (0, 1)]
+    corners = [
+        (cell * k, cell * (q + down)) for q, k in enumerate(ends.tolist()) for down in (0, 1)
+    ]
     return [Line(tuple(corners), FAINT, 1.5)]
 
 

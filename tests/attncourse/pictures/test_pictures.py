@@ -83,7 +83,7 @@ PICTURES = {  # with what their alt texts say, among other things
     ),
     "matrix": (
         matrix_picture(numbers(5, 4), TOKENS, [0, 0, 1, 1], "result"),
-        ["result: 5 rows by 4 columns", "2 of head 0, 2 of head 1"],
+        ["result: 5 rows by 4 columns", ": 2 of head 0, 2 of head 1."],
     ),
     "difference": (
         pictures.difference_picture(numbers(5, 4).abs().tril(-1), TOKENS, "off"),
@@ -105,7 +105,7 @@ PICTURES = {  # with what their alt texts say, among other things
     ),
     "product of joined heads": (
         pictures.product_picture(A, B, ["t"], ("z", "W_out", "out"), 2, (0, 0), inner=True),
-        ["out  (1, 1)", "the columns of z and the rows of W_out"],
+        ["out  (1, 1)", "columns of z, rows of W_out"],
     ),
     "head": (pictures.head_picture(head()), ["query of one", f"Your {causal_weights()[4, 0]:.2f}"]),
     "weight block": (
