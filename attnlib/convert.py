@@ -6,8 +6,9 @@ the other class has no place for, and modules that compute something else than t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,11 @@ from attnlib.modules import (
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
 )
-from attnlib.validate import require_plain
+from attnlib.validate import require_equal_heads, require_plain
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
+GPT2_NAMES = {"c_attn": "W_qkv", "c_proj": "out_proj"}
+LLAMA_NAMES = ("q_proj", "k_proj", "v_proj")  # of PROJECTIONS
 
 Module = TypeVar("Module", bound=nn.Module)
 State = dict[str, Tensor]
@@ -52,8 +55,8 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
         _require_ours(head, CausalAttention, f"heads.{h}")
     names = [f"heads.{h}.{W}" for h in range(stacked.num_heads) for W in PROJECTIONS]
     _require_projections(stacked, *names)
-    parts = stacked.named_modules()
-    _require_one("p", {name: part.p for name, part in parts if isinstance(part, nn.Dropout)})
+    rates = {f"heads.{h}.dropout": _dropout_p(head) for h, head in enumerate(stacked.heads)}
+    _require_one("p", rates)
     state = _state(stacked, join_heads, made=("out_proj.weight", "out_proj.bias"))
     return with_weights(MultiHeadAttention, stacked, state, d_out=stacked.num_heads * stacked.d_out)
 
@@ -168,11 +171,71 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
     state = _state(split, lambda old: _packed(old, "in_proj_"))
     with torch.device("meta"):
         module = nn.MultiheadAttention(
-            split.d_out, split.num_heads, split.dropout.p, batch_first=True
+            split.d_out, split.num_heads, _dropout_p(split), batch_first=True
         )
     if "in_proj_bias" not in state:
         module.register_parameter("in_proj_bias", None)
     return _loaded(module, state, split.training)
+
+
+def torch_to_split(module: nn.MultiheadAttention, context_length: int) -> MultiHeadAttention:
+    """Copy the weights of PyTorch's own module into a weight-split one: undoes split_to_torch.
+
+    Equation:
+        W_query, W_key, W_value = the first, second and third part of the rows of in_proj_weight
+
+    Args:
+        module: an nn.MultiheadAttention for one input, with either value of batch_first.
+        context_length: the most tokens that the new module accepts.
+
+    Returns:
+        A MultiHeadAttention on the same device, in the same dtype and mode, with weights of its
+        own. **It is causal and takes (b, num_tokens, d_in)**: its outputs, weights and gradients
+        are those of module(x, x, x, attn_mask=causal_mask(num_tokens)) with batch_first=True.
+        Where bias=False, its out_proj has a bias of 0.
+
+    Raises:
+        TypeError: module is no nn.MultiheadAttention, or has a forward of its own.
+        ValueError: it has kdim or vdim, add_bias_kv or add_zero_attn, which have no place here.
+
+    >>> theirs = nn.MultiheadAttention(6, 2, batch_first=True)
+    >>> torch_to_split(theirs, context_length=3).W_value.weight.shape
+    torch.Size([6, 6])
+
+    Source: the parameters of torch.nn.MultiheadAttention.
+    """
+    _require_ours(module, nn.MultiheadAttention)
+    options = {
+        "kdim or vdim": module.in_proj_weight is None,
+        "add_bias_kv": module.bias_k is not None,
+        "add_zero_attn": module.add_zero_attn,
+    }
+    _require_no_option(options, "MultiHeadAttention")
+
+    def unpacked(old: State) -> State:
+        new = {"out_proj.bias": torch.zeros_like(old["out_proj.weight"][0])}
+        for name, entry in old.items():
+            if name.startswith("out_proj"):
+                new[name] = entry
+                continue
+            kind = name.removeprefix("in_proj_")
+            new |= {
+                f"{W}.{kind}": rows for W, rows in zip(PROJECTIONS, entry.chunk(3), strict=True)
+            }
+        return new
+
+    made = () if module.out_proj.bias is not None else ("out_proj.bias",)
+    state = _state(module, unpacked, made)
+    with torch.device("meta"):
+        split = MultiHeadAttention(
+            module.embed_dim,
+            module.embed_dim,
+            context_length,
+            module.dropout,
+            module.num_heads,
+            qkv_bias=module.in_proj_bias is not None,
+        )
+    return _loaded(split, state, module.training)
 
 
 def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
@@ -241,6 +304,209 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
     return with_weights(MultiHeadAttention, fused, _state(fused, unpacked))
 
 
+def gpt2_to_fused(
+    state: Mapping[str, Tensor], num_heads: int, context_length: int, dropout: float = 0.0
+) -> FusedMultiHeadAttention:
+    """Copy the weights of one of GPT-2's attention layers into a fused module.
+
+    Equation:
+        W_qkv = c_attn.weight^T, out_proj = c_proj.weight^T
+
+    Args:
+        state: the state_dict of such a layer, GPT2Attention in transformers: c_attn.weight,
+            (d, 3 * d), c_proj.weight, (d, d), and their biases, if any. Other entries are ignored.
+            Where c_attn.weight is (3 * d, d), as in nn.Linear, both are taken as they are.
+        num_heads: how many heads.
+        context_length: the most tokens that the new module accepts.
+        dropout: share of the attention weights that training sets to 0, attn_pdrop in GPT-2.
+
+    Returns:
+        A FusedMultiHeadAttention with weights of its own, on the device and in the dtype of
+        theirs. Outputs are equal; GPT-2's dropout after c_proj is no part of it.
+
+    Raises:
+        ValueError: an entry is missing, or has another shape.
+
+    >>> state = {"c_attn.weight": torch.ones(4, 12), "c_proj.weight": torch.ones(4, 4)}
+    >>> gpt2_to_fused(state, num_heads=2, context_length=3).W_qkv.weight.shape
+    torch.Size([12, 4])
+
+    Source: Radford et al. 2019 (GPT-2). Its Conv1D keeps the transpose of nn.Linear's weight.
+    """
+    given = _entries(state, "c_attn", "c_proj")
+    width = given["c_proj.weight"].shape[0]
+    is_conv1d = given["c_attn.weight"].shape[0] == width
+    new = {
+        _renamed(name, GPT2_NAMES): entry.t() if is_conv1d else entry
+        for name, entry in given.items()
+    }
+    sizes = {"d_in": width, "d_out": width, "context_length": context_length}
+    return _new_fused(new, **sizes, dropout=dropout, num_heads=num_heads)
+
+
+def fused_to_gpt2(fused: FusedMultiHeadAttention) -> State:
+    """Return copies of a fused module's weights under GPT-2's names: undoes gpt2_to_fused.
+
+    Args:
+        fused: with d_in = d_out, without rotary positions and shared heads.
+
+    Returns:
+        c_attn.weight, (d, 3 * d), c_proj.weight, (d, d), and their biases, if any: what
+        load_state_dict of transformers' GPT2Attention takes.
+
+    Raises:
+        ValueError: the module has something for which GPT-2 has no place.
+
+    >>> fused = FusedMultiHeadAttention(4, 4, context_length=3, dropout=0.0, num_heads=2)
+    >>> fused_to_gpt2(fused)["c_attn.weight"].shape
+    torch.Size([4, 12])
+
+    Source: Radford et al. 2019 (GPT-2).
+    """
+    has = {
+        f"rotary_base={fused.rotary_base}": fused.rotary_base is not None,
+        f"num_kv_heads={fused.num_kv_heads}": fused.num_kv_heads != fused.num_heads,
+        f"d_in={fused.d_in}, which is not d_out": fused.d_in != fused.d_out,
+    }
+    _require_no_option(has, "GPT-2's attention")
+    theirs = {ours: theirs for theirs, ours in GPT2_NAMES.items()}
+    new = {_renamed(name, theirs): entry.t() for name, entry in _plain_weights(fused).items()}
+    return {name: entry.clone(memory_format=torch.contiguous_format) for name, entry in new.items()}
+
+
+def llama_to_fused(
+    state: Mapping[str, Tensor],
+    num_heads: int,
+    context_length: int,
+    rotary_base: float,
+    rotary_layout: str = "half",
+) -> FusedMultiHeadAttention:
+    """Copy the weights of one of Llama's attention layers into a fused module.
+
+    Equation:
+        W_qkv = rows of q_proj, then of k_proj, then of v_proj; out_proj = o_proj
+
+    Args:
+        state: the state_dict of such a layer, LlamaAttention in transformers, or that of a model
+            which shares its design (Mistral, Qwen2, SmolLM2): the weights of q_proj, k_proj,
+            v_proj and o_proj, and their biases, if any. The number of heads of keys and values
+            follows from their shapes.
+        num_heads: how many heads of queries.
+        context_length: the most tokens that the new module accepts.
+        rotary_base: rope_theta in the model's config.
+        rotary_layout: "half" for weights in the order of transformers, "interleaved" for those
+            that Meta released.
+
+    Returns:
+        A FusedMultiHeadAttention with weights of its own, on the device and in the dtype of
+        theirs. Outputs are equal, except where the model scales its positions (rope_scaling).
+
+    Raises:
+        ValueError: an entry is missing or has another shape, o_proj's, for instance, where
+            num_heads * head_dim is not the width of the model.
+
+    >>> shapes = {"q_proj": (8, 8), "k_proj": (4, 8), "v_proj": (4, 8), "o_proj": (8, 8)}
+    >>> state = {f"{name}.weight": torch.ones(shape) for name, shape in shapes.items()}
+    >>> llama_to_fused(state, num_heads=4, context_length=3, rotary_base=10_000.0).num_kv_heads
+    2
+
+    Source: Touvron et al. 2023 (Llama), as transformers has it.
+    """
+    given = _entries(state, *LLAMA_NAMES, "o_proj")
+    d_out, d_in = given["q_proj.weight"].shape
+    require_equal_heads(d_out, num_heads, "the number of rows of q_proj")
+    kinds = [name.removeprefix("q_proj.") for name in given if name.startswith("q_proj.")]
+    new = {
+        f"W_qkv.{kind}": torch.cat([given[f"{W}.{kind}"] for W in LLAMA_NAMES]) for kind in kinds
+    }
+    new |= {
+        _renamed(name, {"o_proj": "out_proj"}): given[name] for name in given if "o_proj" in name
+    }
+    num_kv_heads = len(given["k_proj.weight"]) // (d_out // num_heads)
+    sizes = {"d_in": d_in, "d_out": d_out, "context_length": context_length, "dropout": 0.0}
+    sizes |= {"num_heads": num_heads, "num_kv_heads": num_kv_heads}
+    return _new_fused(new, **sizes, rotary_base=rotary_base, rotary_layout=rotary_layout)
+
+
+def fused_to_llama(fused: FusedMultiHeadAttention) -> State:
+    """Return copies of a fused module's weights under Llama's names: undoes llama_to_fused.
+
+    Args:
+        fused: with rotary positions. The rows keep their order, so transformers' Llama needs
+            rotary_layout="half".
+
+    Returns:
+        The weights of q_proj, k_proj, v_proj and o_proj, and their biases, if any: what
+        load_state_dict of transformers' LlamaAttention takes.
+
+    Raises:
+        ValueError: the module has no rotary positions.
+
+    >>> sizes = {"num_heads": 4, "num_kv_heads": 2, "rotary_base": 500.0}
+    >>> fused = FusedMultiHeadAttention(8, 8, context_length=3, dropout=0.0, **sizes)
+    >>> fused_to_llama(fused)["v_proj.weight"].shape
+    torch.Size([4, 8])
+
+    Source: Touvron et al. 2023 (Llama), as transformers has it.
+    """
+    _require_no_option({"rotary_base=None": fused.rotary_base is None}, "Llama's attention")
+    new: State = {}
+    for name, entry in _plain_weights(fused).items():
+        part, kind = name.split(".")
+        parts = [entry] if part == "out_proj" else torch.split(entry, list(fused.widths))
+        names = ("o_proj",) if part == "out_proj" else LLAMA_NAMES
+        new |= {f"{W}.{kind}": rows.clone() for W, rows in zip(names, parts, strict=True)}
+    return new
+
+
+def _entries(state: Mapping[str, Tensor], *parts: str) -> State:
+    """Return the weights and biases of these parts, each weight of which must be there."""
+    for name in (f"{part}.weight" for part in parts):
+        if name not in state:
+            found = ", ".join(list(state)[:3])
+            raise ValueError(f"the state has no {name!r}; its first entries are {found}")
+    names = [f"{part}.{kind}" for part in parts for kind in ("weight", "bias")]
+    return {name: state[name].detach() for name in names if name in state}
+
+
+def _renamed(name: str, parts: Mapping[str, str]) -> str:
+    """Return "c_attn.bias" as "W_qkv.bias", where parts has the two names of the part."""
+    part, kind = name.split(".")
+    return f"{parts[part]}.{kind}"
+
+
+def _plain_weights(fused: FusedMultiHeadAttention) -> State:
+    """Return the weights of a fused module that computes as its class does."""
+    _require_ours(fused, FusedMultiHeadAttention)
+    require_plain(fused, "W_qkv", "out_proj")
+    return {name: weight.detach() for name, weight in fused.named_parameters()}
+
+
+def _new_fused(state: State, **arguments: Any) -> FusedMultiHeadAttention:
+    """Return a fused module of these arguments with copies of weights, which must fit."""
+    biases: dict[str, Any] = {
+        "qkv_bias": "W_qkv.bias" in state,
+        "out_bias": "out_proj.bias" in state,
+    }
+    with torch.device("meta"):
+        module = FusedMultiHeadAttention(**arguments, **biases)
+    for name, parameter in module.named_parameters():
+        if state[name].shape != parameter.shape:
+            raise ValueError(
+                f"{name} would be {tuple(state[name].shape)}, but for {module.extra_repr()} it "
+                f"must be {tuple(parameter.shape)}"
+            )
+    copies = {name: nn.Parameter(entry.clone()) for name, entry in state.items()}
+    return _loaded(module, copies, training=True)
+
+
+def _require_no_option(options: Mapping[str, bool], target: str) -> None:
+    """Raise if a module has something for which the target has no place."""
+    for option, is_there in options.items():
+        if is_there:
+            raise ValueError(f"the module has {option}, and {target} has no place for that")
+
+
 def with_weights(
     cls: type[Module], like: CausalModule, state: Mapping[str, Tensor], **changes: int
 ) -> Module:
@@ -261,11 +527,23 @@ def with_weights(
     (9, False, True)
     """
     sizes = {name: getattr(like, name) for name in ("d_in", "d_out", "context_length", "num_heads")}
-    dropout = next(part.p for part in like.modules() if isinstance(part, nn.Dropout))
+    rates = [part.p for part in like.modules() if isinstance(part, nn.Dropout)]
+    dropout = rates[0] if rates else 0.0
     qkv_bias = any(name.endswith("bias") and "W_" in name for name in state)
     with torch.device("meta"):  # no weights are drawn that would be replaced at once
         module = cls(**{**sizes, "dropout": dropout, "qkv_bias": qkv_bias, **changes})
     return _loaded(module, state, like.training)
+
+
+def _dropout_p(module: nn.Module) -> float:
+    """Return the share that a module's dropout drops; somebody may have put another part there."""
+    part = module.get_submodule("dropout")
+    if not isinstance(part, (nn.Dropout, nn.Identity)):
+        raise TypeError(
+            f"dropout is a {type(part).__name__}, but the new module has an nn.Dropout; "
+            "put an nn.Dropout or an nn.Identity there first"
+        )
+    return part.p if isinstance(part, nn.Dropout) else 0.0
 
 
 def _loaded(module: Module, state: Mapping[str, Tensor], training: bool) -> Module:
@@ -315,8 +593,11 @@ def _packed(old: State, prefix: str) -> State:
 def _require_ours(module: nn.Module, cls: type[nn.Module], name: str = "the module") -> None:
     """Raise unless a module is of this class and computes as the class does."""
     if not isinstance(module, cls):
-        raise TypeError(f"{name} must be a {cls.__name__}, not a {type(module).__name__}")
-    if getattr(module.forward, "__func__", None) is not cls.forward:
+        kind = type(module).__name__
+        kind += " of an earlier import; make it anew" if kind == cls.__name__ else ""
+        raise TypeError(f"{name} must be a {cls.__name__}, not a {kind}")
+    forward = inspect.unwrap(module.forward)  # accelerate, for instance, wraps that of a module
+    if getattr(forward, "__func__", forward) is not cls.forward:
         raise TypeError(
             f"{name}, a {type(module).__name__}, has a forward of its own, which would be lost; "
             f"copy its weights by load_state_dict if it computes what {cls.__name__} does"

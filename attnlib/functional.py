@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlib.validate import (
+    is_recording,
     positive_ints,
     require_attention,
     require_newest,
@@ -52,6 +53,36 @@ def causal_mask(
     return is_future
 
 
+def with_causal_mask(
+    is_masked: Tensor | None,
+    num_queries: int,
+    num_keys: int | None = None,
+    *,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Return a mask of the future and of whatever else is masked.
+
+    Equation:
+        causal_mask(num_queries, num_keys) | is_masked
+
+    Args:
+        is_masked: bool, broadcastable to (..., num_queries, num_keys), or None for no other mask.
+        num_queries: how many tokens ask: the newest ones.
+        num_keys: how many tokens there are, those that ask included; num_queries if None.
+        device: where the causal mask is made.
+
+    Returns:
+        is_masked, bool, (..., num_queries, num_keys). True means: this query may not attend to
+        this key.
+
+    >>> is_padding = torch.tensor([True, False, False])  # on the left
+    >>> with_causal_mask(is_padding, 3).int().tolist()
+    [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
+    """
+    is_future = causal_mask(num_queries, num_keys, device=device)  # (num_queries, num_keys)
+    return is_future if is_masked is None else is_future | is_masked
+
+
 def attention(
     queries: Tensor,
     keys: Tensor,
@@ -68,19 +99,21 @@ def attention(
         queries: floating, (..., num_queries, head_dim).
         keys: floating, (..., num_keys, head_dim).
         values: floating, (..., num_keys, value_dim).
-        is_masked: bool, broadcastable to (..., num_queries, num_keys). True means: this query
-            may not attend to this key. A row that is masked entirely gives NaN.
+        is_masked: bool, broadcastable to the scores, (..., num_queries, num_keys). **True means:
+            this query may not attend to this key**, as in causal_mask and nn.MultiheadAttention.
+            scaled_dot_product_attention means the opposite: is_masked=~attn_mask.
         dropout: applied to the weights after softmax, for instance an nn.Dropout.
 
     Returns:
         context_vec, (..., num_queries, value_dim), and attn_weights, (..., num_queries, num_keys),
         as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and masked
-        keys have weight exactly 0. Values at masked keys must still be finite: 0 * NaN is NaN.
+        keys have weight exactly 0. A query that may attend to no key gets weights and a context of
+        0. Values at masked keys must still be finite: 0 * NaN is NaN.
 
     Raises:
         TypeError: one of the three is not a tensor of floating-point numbers of their common
             dtype, is_masked is not one of bools, or dropout is no function.
-        ValueError: their shapes or devices do not fit.
+        ValueError: their shapes or devices do not fit; a mask never enlarges the result.
 
     >>> one_key = torch.ones(1, 2)
     >>> attention(torch.ones(3, 2), one_key, torch.tensor([[5.0, 7.0]]))[0].tolist()
@@ -94,9 +127,15 @@ def attention(
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)
     attn_scores = queries @ keys.transpose(-2, -1)  # (..., num_queries, num_keys)
+    has_no_key = None
     if is_masked is not None:
+        has_no_key = _queries_without_key(is_masked)  # (..., num_queries, 1)
+        if has_no_key is not None:
+            is_masked = is_masked & ~has_no_key  # softmax makes NaN of a row of -inf
         attn_scores = _mask_scores(attn_scores, is_masked)  # (..., num_queries, num_keys)
     attn_weights = torch.softmax(attn_scores, dim=-1)  # (..., num_queries, num_keys)
+    if has_no_key is not None:
+        attn_weights = attn_weights.masked_fill(has_no_key, 0.0)  # (..., num_queries, num_keys)
     if dropout is not None:
         attn_weights = dropout(attn_weights)  # (..., num_queries, num_keys)
     context_vec = attn_weights @ values  # (..., num_queries, value_dim)
@@ -106,12 +145,26 @@ def attention(
 def _mask_scores(attn_scores: Tensor, is_masked: Tensor) -> Tensor:
     """Return the scores with -inf where they are masked.
 
-    One mask for all scores is filled in place: a second tensor of their size would cost as much
-    time as their product. A mask with more dimensions, vmap's included, makes more scores.
+    They are filled in place, because a second tensor of their size would cost as much time as
+    their product. A mask that vmap has given a batch of its own does not fit into the scores.
     """
-    if is_masked.ndim > 2 or torch._C._functorch.is_batchedtensor(is_masked):
+    if torch._C._functorch.is_batchedtensor(is_masked):
         return attn_scores.masked_fill(is_masked, -torch.inf)
     return attn_scores.masked_fill_(is_masked, -torch.inf)
+
+
+def _queries_without_key(is_masked: Tensor) -> Tensor | None:
+    """Return which queries may attend to no key, (..., num_queries, 1), or None if all have one.
+
+    Filling their weights costs a pass over all weights. A query that may attend to key 0 has a
+    key, and with the causal mask alone every query may. So where it costs next to nothing, the
+    first column of the mask is looked at; on a GPU, or while PyTorch records a graph, it is not.
+    """
+    can_look = type(is_masked) is Tensor and is_masked.device.type == "cpu" and not is_recording()
+    can_look = can_look and not torch._C._functorch.is_functorch_wrapped_tensor(is_masked)
+    if can_look and not is_masked[..., :1].any():
+        return None
+    return is_masked.all(dim=-1, keepdim=True)
 
 
 def split_heads(x: Tensor, head_dim: int) -> Tensor:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.cache import KeyValueCache
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads, with_causal_mask
 from attnlib.modules import CausalModule, Device
 from attnlib.rotary import ROTATIONS, rotary_cos_sin
 from attnlib.validate import (
     autocasts,
+    is_exporting,
+    plain_weight,
     positive_ints,
     require_bools,
     require_equal_heads,
-    require_floating,
-    require_floating_dtype,
-    require_input,
+    require_mask,
     require_newest,
     require_parts,
     require_probability,
@@ -28,115 +31,27 @@ from attnlib.validate import (
 # and 2.13 that changed was not tried; scaled and repeated heads are right in all of them.
 OLD_KERNELS = torch.__version__ < "2.13"
 
-CosSin = tuple[Tensor, Tensor]  # cos and sin, of rotary_cos_sin
 
-
-class KeyValueCache:
-    """Keep the keys and values of the tokens so far, so that none is computed twice.
+class CosSin(NamedTuple):
+    """What FusedMultiHeadAttention.cos_sin returns, for all layers of a model.
 
     Args:
-        batch_size: how many sequences.
-        num_kv_heads: heads of the keys and of the values.
-        max_tokens: how many tokens of each sequence there is room for.
-        head_dim: width of a head.
-        dtype: floating dtype of the keys and values.
-        device: where they are kept.
-
-    num_tokens counts the tokens held. All memory is allocated at once: keys and values are
-    (batch_size, num_kv_heads, max_tokens, head_dim) each, and what lies beyond num_tokens is
-    never read.
-
-    >>> KeyValueCache(batch_size=1, num_kv_heads=2, max_tokens=6, head_dim=4).keys.shape
-    torch.Size([1, 2, 6, 4])
-
-    Source: Shazeer 2019, section 2.4 (incremental attention); keys and values are K and V there.
+        cos: of rotary_cos_sin, (num_tokens, head_dim / 2) or (b, 1, num_tokens, head_dim / 2).
+        sin: of the same shape.
+        num_before: how many tokens the cache held: these are for the ones that follow.
     """
 
-    def __init__(
-        self,
-        batch_size: int,
-        num_kv_heads: int,
-        max_tokens: int,
-        head_dim: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> None:
-        sizes = {"batch_size": batch_size, "num_kv_heads": num_kv_heads}
-        shape = positive_ints(**sizes, max_tokens=max_tokens, head_dim=head_dim)
-        require_floating_dtype(dtype)
-        with torch.inference_mode(False):  # so that it can be written outside, too
-            self.keys = torch.empty(shape, dtype=dtype, device=device)
-            self.values = torch.empty_like(self.keys)
-        self.max_tokens = shape[2]
-        self.num_tokens = 0
-
-    def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put the keys and values of new tokens behind those held, without counting them yet.
-
-        Args:
-            keys: floating, (batch_size, num_kv_heads, num_new, head_dim).
-            values: of the same shape.
-
-        Returns:
-            All keys and all values, those of the new tokens included, (batch_size, num_kv_heads,
-            num_tokens + num_new, head_dim): views of the cache, not copies. The new ones count
-            once num_tokens says so; until then the next call of write puts others in their place.
-
-        Raises:
-            TypeError: keys or values are no tensor of floating-point numbers.
-            ValueError: there is no room for them, they are of another kind than the cache, or
-                they require gradients. Nothing is written then.
-        """
-        for name, x in (("keys", keys), ("values", values)):
-            require_floating(name, x)
-            if torch.is_grad_enabled() and x.requires_grad:
-                raise ValueError(
-                    "a cache carries no gradients; call the module under torch.no_grad() or "
-                    "torch.inference_mode()"
-                )
-            if x.ndim != 4 or x.shape != keys.shape or not _is_of_kind(x, self.keys):
-                raise ValueError(
-                    f"the cache is for {_described(self.keys)}, not for {name} of {_described(x)}; "
-                    "create it with new_cache() of the module that uses it"
-                )
-        start, stop = self.num_tokens, self.num_tokens + keys.shape[2]
-        if stop > self.max_tokens:
-            raise ValueError(
-                f"the cache holds {start} tokens and has room for max_tokens={self.max_tokens}; "
-                f"{keys.shape[2]} more would make {stop}; try a larger max_tokens, or "
-                "cache.reset() to start anew"
-            )
-        self.keys.narrow(2, start, stop - start).copy_(keys)
-        self.values.narrow(2, start, stop - start).copy_(values)
-        return self.keys.narrow(2, 0, stop), self.values.narrow(2, 0, stop)
-
-    def reset(self) -> None:
-        """Forget all tokens and keep the memory."""
-        self.num_tokens = 0
-
-    def __repr__(self) -> str:
-        held = f"{self.num_tokens} of {self.max_tokens} tokens"
-        return f"KeyValueCache({held}, {_described(self.keys)})"
-
-
-def _is_of_kind(x: Tensor, kept: Tensor) -> bool:
-    """Return whether x has all that keys must have in common with a cache; autocast converts."""
-    same_sizes = x.shape[:2] == kept.shape[:2] and x.shape[3] == kept.shape[3]
-    same_dtype = x.dtype == kept.dtype or autocasts(x.device)
-    return same_sizes and x.device == kept.device and same_dtype
-
-
-def _described(x: Tensor) -> str:
-    if x.ndim != 4:
-        return f"shape {tuple(x.shape)}"
-    b, num_kv_heads, _, head_dim = x.shape
-    kind = f"batch_size={b}, num_kv_heads={num_kv_heads}, head_dim={head_dim}"
-    dtype = "" if autocasts(x.device) else f", dtype={x.dtype}"
-    return f"{kind}{dtype}, device={x.device}"
+    cos: Tensor
+    sin: Tensor
+    num_before: int
 
 
 def fused_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float = 0.0
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    dropout_p: float = 0.0,
+    is_masked: Tensor | None = None,
 ) -> Tensor:
     """Mix the values by causal attention in a fused kernel, which never stores the weights.
 
@@ -149,14 +64,17 @@ def fused_attention(
         values: floating, (b, num_kv_heads, num_keys, head_dim).
         dropout_p: share of the weights that are set to 0, **also in eval**: the caller decides.
             torch's CPU kernel has no dropout: with it, the weights are stored after all.
+        is_masked: bool, broadcastable to (b, num_heads, num_queries, num_keys): what is masked
+            besides the future. **True means: this query may not attend to this key**, the opposite
+            of attn_mask in scaled_dot_product_attention: is_masked=~attn_mask.
 
     Returns:
         context_vec, (b, num_heads, num_queries, head_dim). Each run of num_heads / num_kv_heads
-        heads shares one head of keys and values.
+        heads shares one head of keys and values. A query without any key gets a context of 0.
 
     Raises:
         TypeError: one of the three is not a tensor of floating-point numbers of their common
-            dtype; dropout_p is no number.
+            dtype; dropout_p is no number; is_masked is not bool.
         ValueError: their shapes or devices do not fit, there are more queries than keys, or
             dropout_p is outside [0, 1].
 
@@ -167,20 +85,28 @@ def fused_attention(
     Source: Dao et al. 2022 (FlashAttention), by way of torch's scaled_dot_product_attention.
     """
     _require_fused(queries, keys, values, dropout_p)
-    return _mix(queries, keys, values, dropout_p)
+    if is_masked is not None:
+        require_mask(is_masked, (*queries.shape[:3], keys.shape[2]), queries)
+    return _attend_fused(queries, keys, values, dropout_p, is_masked)
 
 
-def _mix(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> Tensor:
+def _attend_fused(
+    queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float, is_masked: Tensor | None
+) -> Tensor:
     """Do what fused_attention does, without asking whether it can."""
     num_queries, num_keys = queries.shape[2], keys.shape[2]
-    may_attend = None  # a single newest token may attend to all of them
-    if 1 < num_queries < num_keys:
-        may_attend = ~causal_mask(num_queries, num_keys, device=queries.device)
-    heads_share = bool(queries.shape[1] > keys.shape[1])  # torch.jit.trace has tensors for sizes
+    attn_mask, is_causal = None, False
+    if is_masked is not None:
+        attn_mask = _may_attend(is_masked, num_queries, num_keys)
+    elif num_queries == num_keys:  # a branch, because SDPA takes no symbol for a bool
+        is_causal = True
+    elif num_queries > 1:  # a single newest token may attend to all of them
+        attn_mask = newest_mask(num_queries, num_keys, queries.device)
     scale = None
     if OLD_KERNELS and queries.dtype == torch.float16:
         queries, scale = queries / queries.shape[3] ** 0.5, 1.0
-    if heads_share and not _kernel_shares_heads(queries, may_attend):
+    heads_share = bool(queries.shape[1] > keys.shape[1])  # torch.jit.trace has tensors for sizes
+    if heads_share and not _kernel_shares_heads(queries, is_masked):
         keys = repeat_heads(keys, queries.shape[1])
         values = repeat_heads(values, queries.shape[1])
         heads_share = False
@@ -188,12 +114,38 @@ def _mix(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> Ten
         queries,
         keys,
         values,
-        attn_mask=may_attend,
+        attn_mask=attn_mask,
         dropout_p=dropout_p,
-        is_causal=bool(num_queries == num_keys),  # torch.export has symbols for sizes
+        is_causal=is_causal,
         scale=scale,
         enable_gqa=heads_share,
     )
+
+
+def _may_attend(is_masked: Tensor, num_queries: int, num_keys: int) -> Tensor:
+    """Return a mask for SDPA: True where a query may attend, the opposite of is_masked.
+
+    SDPA's fused kernels take masks of two or four dimensions; for others it stores the weights.
+    """
+    if num_queries > 1:
+        is_masked = with_causal_mask(is_masked, num_queries, num_keys, device=is_masked.device)
+    if is_masked.ndim not in (2, 4):
+        is_masked = is_masked[(None,) * (4 - is_masked.ndim)]
+    return ~is_masked
+
+
+def newest_mask(num_queries: int, num_keys: int, device: torch.device) -> Tensor:
+    """Return the causal mask for SDPA, True where a query may attend, of fewer queries than keys.
+
+    On CUDA it is PyTorch's causal_lower_right, with which SDPA can keep its flash kernel: it has
+    none for a mask that is a tensor of numbers. This branch has not been run on a GPU; on the CPU
+    the tests show that both masks say the same.
+    """
+    if device.type == "cuda":
+        from torch.nn.attention.bias import causal_lower_right  # only here: it loads slowly
+
+        return causal_lower_right(num_queries, num_keys)
+    return ~causal_mask(num_queries, num_keys, device=device)
 
 
 def _require_fused(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> None:
@@ -222,14 +174,14 @@ def repeat_heads(x: Tensor, num_heads: int) -> Tensor:
     return x.repeat_interleave(num_heads // x.shape[1], dim=1)
 
 
-def _kernel_shares_heads(queries: Tensor, mask: Tensor | None) -> bool:
+def _kernel_shares_heads(queries: Tensor, is_masked: Tensor | None) -> bool:
     """Return whether torch has a fused kernel that takes fewer heads of keys than of queries.
 
     Where it has none, torch does not refuse: it stores the weights. The CPU kernel supports shared
     heads, not yet in 2.6; on a GPU only the half-precision kernels do, and only without a mask.
     """
     if queries.device.type == "cuda":
-        return mask is None and queries.dtype in (torch.float16, torch.bfloat16)
+        return is_masked is None and queries.dtype in (torch.float16, torch.bfloat16)
     return queries.device.type == "cpu" and not OLD_KERNELS
 
 
@@ -272,14 +224,30 @@ class FusedMultiHeadAttention(CausalModule):
         num_tokens, num_tokens), after dropout. No kernel gives these, so they are computed by
         attnlib.attention: context_vec is then equal up to rounding only.
 
+        forward(x, is_masked=is_masked) masks more than the future: bool, broadcastable to
+        (b, num_heads, num_tokens, num_keys), where num_keys counts all tokens so far.
+        **True means: this query may not attend to this key**, as in causal_mask and
+        nn.MultiheadAttention. scaled_dot_product_attention means the opposite:
+        is_masked=~attn_mask. A query without any key gets weights and a context of 0. Examples:
+
+        - padding, on either side: is_padding[:, None, None, :], with is_padding (b, num_keys)
+        - documents packed into one row: (document[:, :, None] != document[:, None, :])[:, None]
+        - a sliding window: i[:, None] - i >= window, with i = torch.arange(num_tokens)
+
+        forward(x, positions=positions) rotates by other positions than 0, 1, 2, ... (or those that
+        follow the cache): (num_tokens) or (b, num_tokens). With padding on the left, for instance,
+        positions = (~is_padding).cumsum(dim=1) - 1 counts from each sequence's first token.
+
         forward(x, cos_sin=cos_sin) takes what cos_sin() returned for such an x, so that the layers
-        of a model do not compute the same numbers again. Without rotary_base they are not used.
+        of a model do not compute the same numbers again. Without rotary_base, positions and cos_sin
+        are not used.
 
         forward(x, cache=cache), with a cache of new_cache, takes x as the tokens that follow
         those in the cache, adds their keys and values to it, and returns what the pass over all
         tokens at once returns for them. attn_weights are (b, num_heads, num_tokens, num_keys),
         num_keys counting all tokens so far. Several tokens that follow others need a mask,
-        (num_tokens, num_keys); a first piece and a single token need none.
+        (num_tokens, num_keys); a first piece and a single token need none. A step with a cache
+        cannot be exported: the graph would repeat the number of tokens that it has seen.
 
     Raises:
         TypeError: an argument is of the wrong type, or x of another dtype than the weights.
@@ -339,11 +307,23 @@ class FusedMultiHeadAttention(CausalModule):
         self._require_context(max_tokens)
         numbers = [*self.W_qkv.parameters(), *self.W_qkv.buffers(), torch.empty(0)]
         weight = next(entry for entry in numbers if entry.is_floating_point())
-        sizes = (batch_size, self.num_kv_heads, max_tokens, self.head_dim)
-        return KeyValueCache(*sizes, weight.dtype, weight.device)
+        kind = weight.device.type
+        dtype = torch.get_autocast_dtype(kind) if autocasts(weight.device) else weight.dtype
+        sizes = (batch_size, self._num_kv_heads_here(), max_tokens, self.head_dim)
+        return KeyValueCache(*sizes, dtype, weight.device)
 
-    def cos_sin(self, x: Tensor, cache: KeyValueCache | None = None) -> CosSin:
-        """Return cos and sin by which forward rotates the tokens of x.
+    def _num_kv_heads_here(self) -> int:
+        """Return how many heads of keys this process holds: all, unless heads are shared out."""
+        weight = plain_weight(self.W_qkv)
+        if weight is None or not hasattr(weight, "to_local"):
+            return self.num_kv_heads
+        num_rows: int = weight.to_local().shape[0]
+        return self.num_kv_heads * num_rows // sum(self.widths)
+
+    def cos_sin(
+        self, x: Tensor, cache: KeyValueCache | None = None, positions: Tensor | None = None
+    ) -> CosSin:
+        """Return cos and sin by which forward rotates the tokens of x, at these positions.
 
         They are the same in all layers of a model, so it can ask one layer and pass them to each.
         """
@@ -351,9 +331,13 @@ class FusedMultiHeadAttention(CausalModule):
             raise ValueError(
                 "a module with rotary_base=None rotates nothing, so it has no cos and sin"
             )
-        held = 0 if cache is None else cache.num_tokens
-        positions = torch.arange(held, held + x.shape[1], device=x.device)  # (num_tokens)
-        return rotary_cos_sin(positions, self.head_dim, self.rotary_base, x.dtype)
+        num_before = 0 if cache is None else cache.num_tokens
+        if positions is None:
+            positions = torch.arange(num_before, num_before + x.shape[1], device=x.device)
+        cos, sin = rotary_cos_sin(positions, self.head_dim, self.rotary_base, x.dtype)
+        if cos.ndim == 3:  # each sequence has positions of its own, and all of its heads have them
+            cos, sin = cos[:, None], sin[:, None]
+        return CosSin(cos, sin, num_before)
 
     def forward(
         self,
@@ -361,36 +345,64 @@ class FusedMultiHeadAttention(CausalModule):
         return_weights: bool = False,
         cache: KeyValueCache | None = None,
         cos_sin: CosSin | None = None,
+        *,
+        is_masked: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, and attn_weights if asked; a cache holds the tokens before x."""
-        require_input(x, self.d_in, self.context_length, self.W_qkv)
         self._require_cache(cache)
+        num_before = 0 if cache is None else cache.num_tokens
+        self._require_call(x, return_weights, is_masked, self.W_qkv, num_before)
+        _require_cos_sin(cos_sin, positions, num_before)
 
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
         heads = split_heads(qkv, self.head_dim)
-        num_rotated = self.num_heads + self.num_kv_heads
-        rotated, values = heads.split_with_sizes([num_rotated, self.num_kv_heads], dim=1)
+        num_heads, num_kv_heads = self._heads_here(heads.shape[1])
+        rotated, values = heads.split_with_sizes([num_heads + num_kv_heads, num_kv_heads], dim=1)
         if self.rotary_base is not None:
-            cos, sin = self.cos_sin(x, cache) if cos_sin is None else cos_sin
+            cos, sin, _ = cos_sin or self.cos_sin(x, cache, positions)
             rotated = ROTATIONS[self.rotary_layout](rotated, cos, sin)
-        queries, keys = rotated.split_with_sizes([self.num_heads, self.num_kv_heads], dim=1)
+        queries, keys = rotated.split_with_sizes([num_heads, num_kv_heads], dim=1)
         if cache is not None:
             keys, values = cache.write(keys, values)
 
         if return_weights:
-            is_future = causal_mask(x.shape[1], keys.shape[2], device=x.device)
-            keys = repeat_heads(keys, self.num_heads)  # (b, num_heads, num_keys, head_dim)
-            values = repeat_heads(values, self.num_heads)  # (b, num_heads, num_keys, head_dim)
-            context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
+            is_masked = with_causal_mask(is_masked, x.shape[1], keys.shape[2], device=x.device)
+            keys = repeat_heads(keys, num_heads)  # (b, num_heads, num_keys, head_dim)
+            values = repeat_heads(values, num_heads)  # (b, num_heads, num_keys, head_dim)
+            context_vec, attn_weights = attention(queries, keys, values, is_masked, self.dropout)
         else:
-            dropout_p = self.dropout.p if self.training else 0.0
-            context_vec = _mix(queries, keys, values, dropout_p)
+            context_vec = _attend_fused(queries, keys, values, self._dropout_p(), is_masked)
 
         context_vec = merge_heads(context_vec)  # (b, num_tokens, num_heads * head_dim)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
         if cache is not None:  # only now: what failed before has left the cache as it was
             cache.num_tokens = keys.shape[2]
         return (context_vec, attn_weights) if return_weights else context_vec
+
+    def _heads_here(self, num_split: int) -> tuple[int, int]:
+        """Return how many heads of queries, and of keys, are among those that W_qkv made.
+
+        Where heads are shared out among processes, W_qkv makes fewer: as many of each kind as
+        belong to this process.
+        """
+        if num_split == self.num_heads + 2 * self.num_kv_heads:
+            return self.num_heads, self.num_kv_heads
+        _require_rows_by_process(self.W_qkv)
+        shared_by = self.num_heads // self.num_kv_heads
+        num_kv_heads = num_split // (shared_by + 2)
+        return num_split - 2 * num_kv_heads, num_kv_heads
+
+    def _dropout_p(self) -> float:
+        """Return the share of weights that the kernel drops; the part may have been exchanged."""
+        if not self.training or isinstance(self.dropout, nn.Identity):
+            return 0.0
+        if not isinstance(self.dropout, nn.Dropout):
+            raise TypeError(
+                f"dropout is a {type(self.dropout).__name__}, but the fused kernel can only do "
+                "what nn.Dropout and nn.Identity do; return_weights=True applies any module"
+            )
+        return self.dropout.p
 
     def extra_repr(self) -> str:
         """Show the sizes, and the rotary positions where there are any."""
@@ -429,3 +441,36 @@ class FusedMultiHeadAttention(CausalModule):
                 "cache must be what new_cache returns, or None, not " + type(cache).__name__
             )
         self._require_context(cache.max_tokens)
+        if is_exporting():
+            raise ValueError(
+                "a step with a cache cannot be exported: the cache counts its tokens in Python, "
+                "and an exported graph would always write at the place of this step; export the "
+                "module without a cache, or use torch.compile, which follows the count"
+            )
+
+
+def _require_cos_sin(cos_sin: CosSin | None, positions: Tensor | None, num_before: int) -> None:
+    """Raise unless cos_sin, if given, is for the tokens that follow num_before others."""
+    if cos_sin is None:
+        return
+    if not isinstance(cos_sin, CosSin):
+        raise TypeError(
+            "cos_sin must be what cos_sin() of the module returns, not " + type(cos_sin).__name__
+        )
+    if positions is not None:
+        raise ValueError("positions have no effect beside cos_sin; give them to cos_sin() instead")
+    if cos_sin.num_before != num_before:
+        raise ValueError(
+            f"cos_sin is for tokens that follow {cos_sin.num_before} others, but {num_before} are "
+            "in the cache; call cos_sin(x, cache) again for each step"
+        )
+
+
+def _require_rows_by_process(projection: nn.Module) -> None:
+    """Raise if W_qkv was cut by rows without asking which rows belong to which head."""
+    weight = plain_weight(projection)
+    if hasattr(weight, "to_local") and not getattr(projection, "rows_by_process", False):
+        raise ValueError(
+            "W_qkv holds the rows of all queries, then of all keys, then of all values, so "
+            "ColwiseParallel gives a process the wrong ones; use attnlib.parallel.ColwiseQKV"
+        )

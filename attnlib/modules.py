@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
-from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads, with_causal_mask
 from attnlib.validate import (
     positive_ints,
     require_bools,
     require_equal_heads,
     require_floating_dtype,
     require_input,
+    require_mask,
     require_probability,
+    require_switch,
+    require_whole_head,
 )
 
 Device = torch.device | str | int | None
@@ -39,6 +43,22 @@ class CausalModule(nn.Module):
         require_probability("dropout", dropout)
         require_bools(qkv_bias=qkv_bias)
         require_floating_dtype(dtype)
+
+    def _require_call(
+        self,
+        x: Tensor,
+        return_weights: object,
+        is_masked: Tensor | None,
+        projection: nn.Module,
+        num_held: int = 0,
+    ) -> None:
+        """Raise unless forward can compute; num_held tokens are in a cache already."""
+        require_input(x, self.d_in, self.context_length, projection)
+        require_switch(return_weights)
+        if is_masked is not None:
+            heads = (self.num_heads,) if "num_heads" in self.sizes else ()
+            sizes = (x.shape[0], *heads, x.shape[1], num_held + x.shape[1])
+            require_mask(is_masked, sizes, x, "x")
 
     if TYPE_CHECKING:  # what forward returns, for whoever calls the module
 
@@ -113,6 +133,10 @@ class CausalAttention(CausalModule):
         (b, num_tokens, d_out). forward(x, return_weights=True) returns context_vec and
         attn_weights, (b, num_tokens, num_tokens), after dropout; 0 above the diagonal.
 
+        forward(x, is_masked=is_masked) masks more than the future: bool, broadcastable to
+        (b, num_tokens, num_tokens). **True means: this query may not attend to this key**, as in
+        causal_mask. A query without any key gets weights and a context of 0.
+
     Raises:
         TypeError: an argument is of the wrong type, or x of another dtype than the weights.
         ValueError: a size is not positive, dropout is outside [0, 1], x has the wrong shape or
@@ -143,16 +167,19 @@ class CausalAttention(CausalModule):
         self.W_value = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
         self.dropout = nn.Dropout(float(dropout))
 
-    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, return_weights: bool = False, *, is_masked: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, d_out), and attn_weights if asked for."""
-        require_input(x, self.d_in, self.context_length, self.W_query)
+        self._require_call(x, return_weights, is_masked, self.W_query)
 
         queries = self.W_query(x)  # (b, num_tokens, d_out)
         keys = self.W_key(x)  # (b, num_tokens, d_out)
         values = self.W_value(x)  # (b, num_tokens, d_out)
+        require_whole_head(queries, self.d_out)
 
-        is_future = causal_mask(x.shape[1], device=x.device)  # (num_tokens, num_tokens)
-        context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
+        is_masked = with_causal_mask(is_masked, x.shape[1], device=x.device)
+        context_vec, attn_weights = attention(queries, keys, values, is_masked, self.dropout)
         return (context_vec, attn_weights) if return_weights else context_vec
 
 
@@ -209,16 +236,31 @@ class MultiHeadAttentionWrapper(CausalModule):
             for _ in range(self.num_heads)
         )
 
-    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, return_weights: bool = False, *, is_masked: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, num_heads * d_out), and attn_weights if asked for."""
+        self._require_call(x, return_weights, is_masked, self.heads[0].get_submodule("W_query"))
+        masks = self._masks_of_heads(x, is_masked)
+        outputs = [
+            head(x, return_weights, is_masked=mask)
+            for head, mask in zip(self.heads, masks, strict=True)
+        ]
         if not return_weights:
-            context_vec = torch.cat([head(x) for head in self.heads], dim=-1)
+            context_vec = torch.cat(outputs, dim=-1)
             return context_vec  # (b, num_tokens, num_heads * d_out)
 
-        contexts, weights = zip(*(head(x, True) for head in self.heads), strict=True)
+        contexts, weights = zip(*outputs, strict=True)
         context_vec = torch.cat(contexts, dim=-1)  # (b, num_tokens, num_heads * d_out)
         attn_weights = torch.stack(weights, dim=1)  # (b, num_heads, num_tokens, num_tokens)
         return context_vec, attn_weights
+
+    def _masks_of_heads(self, x: Tensor, is_masked: Tensor | None) -> Sequence[Tensor | None]:
+        """Return the mask of each head, (b, num_tokens, num_tokens), or None for each."""
+        if is_masked is None:
+            return [None] * self.num_heads
+        b, num_tokens, _ = x.shape
+        return is_masked.expand(b, self.num_heads, num_tokens, num_tokens).unbind(dim=1)
 
 
 class MultiHeadAttention(CausalModule):
@@ -242,7 +284,13 @@ class MultiHeadAttention(CausalModule):
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
         (b, num_tokens, d_out). forward(x, return_weights=True) returns context_vec and
-        attn_weights, (b, num_heads, num_tokens, num_tokens).
+        attn_weights, (b, num_heads, num_tokens, num_tokens), after dropout.
+
+        forward(x, is_masked=is_masked) masks more than the future: bool, broadcastable to
+        (b, num_heads, num_tokens, num_tokens); is_padding[:, None, None, :] for instance. **True
+        means: this query may not attend to this key**, as in causal_mask and nn.MultiheadAttention.
+        scaled_dot_product_attention means the opposite: is_masked=~attn_mask. A query without any
+        key gets weights and a context of 0.
 
     Raises:
         TypeError: an argument is of the wrong type, or x of another dtype than the weights.
@@ -279,9 +327,11 @@ class MultiHeadAttention(CausalModule):
         self.out_proj = nn.Linear(self.d_out, self.d_out, True, device, dtype)
         self.dropout = nn.Dropout(float(dropout))
 
-    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, return_weights: bool = False, *, is_masked: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, d_out), and attn_weights if asked for."""
-        require_input(x, self.d_in, self.context_length, self.W_query)
+        self._require_call(x, return_weights, is_masked, self.W_query)
 
         queries = self.W_query(x)  # (b, num_tokens, d_out)
         keys = self.W_key(x)  # (b, num_tokens, d_out)
@@ -291,8 +341,8 @@ class MultiHeadAttention(CausalModule):
         keys = split_heads(keys, self.head_dim)  # (b, num_heads, num_tokens, head_dim)
         values = split_heads(values, self.head_dim)  # (b, num_heads, num_tokens, head_dim)
 
-        is_future = causal_mask(x.shape[1], device=x.device)  # (num_tokens, num_tokens)
-        context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
+        is_masked = with_causal_mask(is_masked, x.shape[1], device=x.device)
+        context_vec, attn_weights = attention(queries, keys, values, is_masked, self.dropout)
 
         context_vec = merge_heads(context_vec)  # (b, num_tokens, num_heads * head_dim)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)

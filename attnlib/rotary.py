@@ -8,7 +8,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlib.validate import positive_ints, require_floating, require_floating_dtype, require_rate
+from attnlib.validate import (
+    is_recording,
+    positive_ints,
+    require_floating,
+    require_floating_dtype,
+    require_rate,
+    require_tensor,
+)
 
 
 def rotary_cos_sin(
@@ -17,21 +24,23 @@ def rotary_cos_sin(
     """Return cosine and sine of the angles by which each position rotates its pairs of numbers.
 
     Equation:
-        angle[t, i] = positions[t] / base^(2i / head_dim), for pair i of head_dim / 2
+        angle[..., t, i] = positions[..., t] / base^(2i / head_dim), for pair i of head_dim / 2
 
     Args:
-        positions: (num_tokens), of any dtype that counts: 0 rotates nothing.
+        positions: (..., num_tokens), int, float32 or float64: 0 rotates nothing. Divided by a
+            factor they are linear rope scaling.
         head_dim: width of a head, even.
         base: the slowest pair rotates about base times more slowly than the fastest, > 0.
         dtype: floating dtype of the result, torch's default if None. The angles are computed in
             float32 at least.
 
     Returns:
-        cos and sin, (num_tokens, head_dim / 2) each.
+        cos and sin, (..., num_tokens, head_dim / 2) each.
 
     Raises:
-        TypeError: positions are no tensor, or another argument is of the wrong type.
-        ValueError: positions are not one row, head_dim is odd or not positive, or base is.
+        TypeError: positions are no tensor, or in half precision, which cannot count beyond 256
+            or 2,048; or another argument is of the wrong type.
+        ValueError: positions are a single number, head_dim is odd or not positive, or base is.
 
     >>> cos, sin = rotary_cos_sin(torch.arange(3), head_dim=4, base=100.0)
     >>> torch.atan2(sin, cos)  # the second pair is 100^(2/4) = 10 times slower
@@ -41,13 +50,7 @@ def rotary_cos_sin(
 
     Source: Su et al. 2021 (RoFormer), section 3.4.2: positions are m, the angles m theta_i.
     """
-    if not isinstance(positions, Tensor):
-        raise TypeError(
-            f"positions must be a torch.Tensor, not {type(positions).__name__}; "
-            "try torch.arange(num_tokens)"
-        )
-    if positions.ndim != 1:
-        raise ValueError(f"positions must be (num_tokens), not {tuple(positions.shape)}")
+    _require_positions(positions)
     (head_dim,) = positive_ints(head_dim=head_dim)
     if head_dim % 2:
         raise ValueError(f"head_dim must be even, as numbers rotate in pairs, not {head_dim}")
@@ -56,7 +59,9 @@ def rotary_cos_sin(
     dtype = torch.get_default_dtype() if dtype is None else dtype
     wide = torch.promote_types(dtype, torch.float32)
     exponents = torch.arange(0, head_dim, 2, dtype=wide, device=positions.device) / head_dim
-    angles = positions[:, None].to(wide) * (1 / base**exponents)  # (num_tokens, head_dim / 2)
+    angles = positions[..., None].to(wide) * (
+        1 / base**exponents
+    )  # (..., num_tokens, head_dim / 2)
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
@@ -87,10 +92,8 @@ def rotate_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     transformers' function of this name does the inner part only: it returns (-x2, x1).
     """
     _require_cos_sin(x, cos, sin)
-    wide = torch.promote_types(x.dtype, torch.float32)  # no complex numbers are of half size
-    first, second = x.to(wide).chunk(2, dim=-1)
-    rotated = torch.complex(first, second) * torch.complex(cos.to(wide), sin.to(wide))
-    return torch.cat([rotated.real, rotated.imag], dim=-1).to(x.dtype)
+    first, second = x.to(_wide(x)).chunk(2, dim=-1)
+    return torch.cat(_rotate(first, second, cos, sin), dim=-1).to(x.dtype)
 
 
 def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -119,22 +122,58 @@ def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     Source: Su et al. 2021, equation 34; the layout of Llama as Meta released it, and of GPT-J.
     """
     _require_cos_sin(x, cos, sin)
-    wide = torch.promote_types(x.dtype, torch.float32)
+    wide = _wide(x)
+    if is_recording():
+        first, second = x.to(wide)[..., 0::2], x.to(wide)[..., 1::2]
+        rotated = torch.stack(_rotate(first, second, cos, sin), dim=-1)
+        return rotated.flatten(-2).to(x.dtype)
     x_wide = x.to(wide, copy=True, memory_format=torch.contiguous_format)
     pairs = torch.view_as_complex(x_wide.view(*x.shape[:-1], x.shape[-1] // 2, 2))
-    rotated = pairs * torch.complex(cos.to(wide), sin.to(wide))
-    return torch.view_as_real(rotated).flatten(-2).to(x.dtype)
+    rotated = torch.view_as_real(pairs * torch.complex(cos.to(wide), sin.to(wide)))
+    return rotated.flatten(-2).to(x.dtype)
 
 
 ROTATIONS = {"half": rotate_half, "interleaved": rotate_interleaved}
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    """Return the dtype in which x is rotated: float32 at least."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def _rotate(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Rotate pairs of numbers, given apart from one another.
+
+    One product of complex numbers takes a third of the time of four real ones, but no compiler
+    makes code for it, and the legacy ONNX exporter knows no complex numbers.
+    """
+    cos, sin = cos.to(first.dtype), sin.to(first.dtype)
+    if is_recording():
+        return first * cos - second * sin, second * cos + first * sin
+    rotated = torch.complex(first, second) * torch.complex(cos, sin)
+    return rotated.real, rotated.imag
+
+
+def _require_positions(positions: Tensor) -> None:
+    """Raise unless positions are numbers that can count far enough."""
+    require_tensor("positions", positions)
+    if positions.ndim == 0:
+        raise ValueError("positions must be (..., num_tokens), not a single number")
+    if positions.dtype in (torch.float16, torch.bfloat16, torch.bool):
+        raise TypeError(
+            f"positions must be int, float32 or float64, not {positions.dtype}, which cannot hold "
+            "all whole numbers up to a usual length; try torch.arange(num_tokens)"
+        )
 
 
 def _require_cos_sin(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     """Raise unless cos and sin fit x."""
     for name, given in {"x": x, "cos": cos, "sin": sin}.items():
         require_floating(name, given)
-    fits = x.ndim > 1 < cos.ndim and cos.shape == sin.shape and cos.shape[-2] == x.shape[-2]
-    if not fits or 2 * cos.shape[-1] != x.shape[-1]:
+    fits = x.ndim > 1 < cos.ndim <= x.ndim and cos.shape == sin.shape
+    fits = fits and (cos.shape[-2], 2 * cos.shape[-1]) == x.shape[-2:]
+    pairs = zip(cos.shape[-3::-1], x.shape[-3::-1], strict=False)
+    if not fits or any(size not in (1, want) for size, want in pairs):
         raise ValueError(
             "cos and sin must be (..., num_tokens, head_dim / 2) for x, (..., num_tokens, "
             f"head_dim), not {tuple(cos.shape)} and {tuple(sin.shape)} for {tuple(x.shape)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from numbers import Integral, Real
 from typing import cast
@@ -29,10 +30,25 @@ def positive_ints(**values: object) -> tuple[int, ...]:
     return tuple(int(cast(Integral, value)) for value in values.values())
 
 
+def is_tracing() -> bool:
+    """Return whether torch.jit.trace, or the legacy ONNX exporter, is recording operations."""
+    return torch.jit.is_tracing()  # type: ignore[attr-defined, no-any-return, no-untyped-call]
+
+
+def is_exporting() -> bool:
+    """Return whether PyTorch records a graph that is to run without this code."""
+    exports = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # 2.6 has none
+    return is_tracing() or exports()
+
+
+def is_recording() -> bool:
+    """Return whether PyTorch records the operations: compiles, exports or traces."""
+    return torch.compiler.is_compiling() or is_tracing()
+
+
 def require_count(name: str, value: object) -> None:
     """Raise unless value is an int >= 0, or what torch has for one while it records a module."""
-    is_tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-    if isinstance(value, torch.SymInt) or is_tracing:  # it has tensors for sizes
+    if isinstance(value, torch.SymInt) or is_tracing():  # it has tensors for sizes
         return
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int >= 0, not {value!r} ({type(value).__name__})")
@@ -56,6 +72,16 @@ def require_bools(**flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} must be True or False, not {value!r} ({type(value).__name__})")
+
+
+def require_switch(return_weights: object) -> None:
+    """Raise unless return_weights is True or False, and not what forward takes elsewhere."""
+    if not isinstance(return_weights, bool):
+        raise TypeError(
+            "return_weights, the second argument of forward, must be True or False, not "
+            f"{type(return_weights).__name__}; a mask is given by name, is_masked=..., and keys "
+            "and values are always made of x (for others see attnlib.attention)"
+        )
 
 
 def require_probability(name: str, value: object) -> None:
@@ -105,6 +131,15 @@ def require_whole_heads(width: int, head_dim: int) -> None:
             f"a width of {width} is not a multiple of head_dim={head_dim}, so it cannot be split "
             "into whole heads; where heads are shared out among processes, the number of processes "
             "must divide the number of heads"
+        )
+
+
+def require_whole_head(queries: Tensor, d_out: int) -> None:
+    """Raise unless queries have the width of the one head that makes them."""
+    if queries.shape[-1] != d_out:
+        raise ValueError(
+            f"W_query makes queries of width {queries.shape[-1]}, not d_out={d_out}: one head "
+            "cannot be shared out among processes; stacked_to_split makes a module whose heads can"
         )
 
 
@@ -158,6 +193,16 @@ def plain_weight(projection: nn.Module) -> Tensor | None:
     if type(projection).forward is not nn.Linear.forward:
         return None
     return projection._parameters.get("weight")
+
+
+def _weight_that_multiplies(projection: nn.Module) -> Tensor | None:
+    """Return the weight of an nn.Linear if it is certain that forward will multiply by this one.
+
+    Sharding (FSDP, tensor parallelism) makes a subclass of nn.Linear, or of the parameter, and may
+    convert the dtypes of both x and the weight before they meet.
+    """
+    weight = projection._parameters.get("weight") if type(projection) is nn.Linear else None
+    return weight if type(weight) is nn.Parameter else None
 
 
 def require_plain(module: nn.Module, *names: str) -> None:
@@ -223,16 +268,6 @@ def require_attention(
     """Raise unless attention can compute: the batches fit, is_masked is a mask for the scores."""
     require_parts(queries, keys, values)
     given = {"queries": queries, "keys": keys, "values": values}
-    if is_masked is not None:
-        require_tensor("is_masked", is_masked)
-        if is_masked.dtype != torch.bool:
-            raise TypeError(
-                f"is_masked must be bool (True: may not attend), not {is_masked.dtype}; "
-                "try is_masked.bool()"
-            )
-        require_broadcastable("is_masked", is_masked, (queries.shape[-2], keys.shape[-2]))
-        require_like("is_masked", is_masked, queries, "queries")
-        given["is_masked"] = is_masked
     for (name, x), (other, y) in combinations(given.items(), 2):
         pairs = zip(x.shape[-3::-1], y.shape[-3::-1], strict=False)
         if any(size != twin and size != 1 and twin != 1 for size, twin in pairs):
@@ -240,17 +275,36 @@ def require_attention(
                 f"{name} and {other} must agree in all dimensions but the last two, or be 1 there, "
                 f"not {tuple(x.shape)} and {tuple(y.shape)}"
             )
+    if is_masked is not None:
+        batch = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+            queries.shape[:-2], keys.shape[:-2]
+        )
+        require_mask(is_masked, (*batch, queries.shape[-2], keys.shape[-2]), queries)
     if dropout is not None and not callable(dropout):
         raise TypeError(f"dropout must be a function, for instance an nn.Dropout, not {dropout!r}")
 
 
-def require_broadcastable(name: str, mask: Tensor, sizes: tuple[int, int]) -> None:
-    """Raise unless the last dimensions of a mask are those of the scores, or 1: none is cropped."""
-    given = mask.shape[-2:]
-    if any(size not in (1, want) for size, want in zip(given[::-1], sizes[::-1], strict=False)):
+def require_mask(
+    is_masked: Tensor, sizes: Sequence[int], other: Tensor, others: str = "queries"
+) -> None:
+    """Raise unless a mask is bool, on the other's device, and broadcastable to the scores."""
+    require_tensor("is_masked", is_masked)
+    if is_masked.dtype != torch.bool:
+        raise TypeError(
+            f"is_masked must be bool (True: may not attend), not {is_masked.dtype}; "
+            "try is_masked.bool()"
+        )
+    require_broadcastable("is_masked", is_masked, sizes)
+    require_like("is_masked", is_masked, other, others)
+
+
+def require_broadcastable(name: str, mask: Tensor, sizes: Sequence[int]) -> None:
+    """Raise unless a mask broadcasts to the sizes of the scores: it neither enlarges nor crops."""
+    pairs = zip(mask.shape[::-1], sizes[::-1], strict=False)
+    if mask.ndim > len(sizes) or any(size not in (1, want) for size, want in pairs):
         raise ValueError(
-            f"{name} must be broadcastable to (..., num_queries, num_keys) = (..., {sizes[0]}, "
-            f"{sizes[1]}), not {tuple(mask.shape)}"
+            f"{name} must be broadcastable to (..., num_queries, num_keys) = {tuple(sizes)}, "
+            f"not {tuple(mask.shape)}"
         )
 
 
@@ -275,4 +329,4 @@ def require_input(x: Tensor, d_in: int, context_length: int, projection: nn.Modu
             f"x has {x.shape[1]} tokens, more than context_length={context_length}; "
             f"try x[:, -{context_length}:] or a larger context_length"
         )
-    require_like("x", x, plain_weight(projection))
+    require_like("x", x, _weight_that_multiplies(projection))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from attnlib.fused import KeyValueCache
+from attnlib.cache import KeyValueCache
 
 
 class Gpt2Size(NamedTuple):

@@ -63,8 +63,6 @@ def keep_own_heads(
     attention.W_qkv.weight = nn.Parameter(torch.cat([own(part) for part in parts]), needs_gradient)
     attention.out_proj.weight = nn.Parameter(own(attention.out_proj.weight.T).T, needs_gradient)
     attention.out_proj.register_forward_hook(lambda _module, _inputs, out: add(out))
-    attention.num_heads = len(own(torch.arange(attention.num_heads)))
-    attention.num_kv_heads = len(own(torch.arange(attention.num_kv_heads)))
 
 
 def with_own_heads(

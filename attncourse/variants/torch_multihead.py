@@ -46,10 +46,10 @@ def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tens
     >>> apply_mask(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([True, False]), 1).tolist()
     [[-inf, 2.0, 3.0]]
     """
-    num_queries, num_positions = attn_scores.shape[-2:]
+    *sizes, num_positions = attn_scores.shape
     num_keys = num_positions - num_appended
     _require_mask_kind("mask", mask)
-    require_broadcastable("mask", mask, (num_queries, num_keys))
+    require_broadcastable("mask", mask, (*sizes, num_keys))
     mask = mask.expand(*mask.shape[:-1], num_keys)  # (..., num_keys)
     mask = F.pad(mask, (0, num_appended))  # (..., num_positions)
     if mask.dtype == torch.bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib import FusedMultiHeadAttention
-from attnlib.fused import KeyValueCache
+from attnlib.cache import KeyValueCache
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, Case, T, refused, tokens
 
 H = 6

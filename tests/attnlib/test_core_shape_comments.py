@@ -30,6 +30,7 @@ def test_in_the_classes_and_their_functions():
     cross = SEVERAL | {"num_keys": 17, "value_dim": 19}
     queries, keys, values = (torch.ones(B, H, *size) for size in ((T, 5), (17, 5), (17, 19)))
     is_masked = torch.zeros(T, 17, dtype=torch.bool)
+    is_masked[3] = True  # a query without a key
     dropout = torch.nn.Dropout(0.5)
     found.run(cross, lambda: attnlib.attention(queries, keys, values, is_masked, dropout))
     assert found.lies == found.unreached() == []

@@ -60,16 +60,23 @@ def test_without_a_mask_and_with_any_that_broadcasts(shape, dtype, close):
     assert torch.equal(attn_weights == 0, is_masked.expand(B, H, T, NUM_KEYS))
 
 
-def test_a_row_that_is_masked_altogether_is_nan():
-    """As documented; torch's own gives 0 there."""
-    queries, keys, values = three()
-    is_masked = torch.zeros(T, T, dtype=torch.bool)
+@pytest.mark.promise(number=32)
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+@pytest.mark.parametrize("num_keys", [T, 0])
+def test_a_query_without_a_key_gets_0(num_keys):
+    """Weights, context and gradients, as in torch's kernels; the other queries are as they were."""
+    queries, keys, values = (x.requires_grad_() for x in three(num_keys))
+    is_masked = torch.zeros(T, num_keys, dtype=torch.bool)
     is_masked[4] = True
-    context_vec, attn_weights = attention(queries, keys, values, is_masked)
-    is_nan = torch.zeros(T, dtype=torch.bool)
-    is_nan[4] = True
-    assert torch.equal(context_vec.isnan().all(dim=-1), is_nan.expand(B, H, T))
-    assert torch.equal(attn_weights.isnan().any(dim=-1), is_nan.expand(B, H, T))
+    with torch.autograd.detect_anomaly(check_nan=True):
+        context_vec, attn_weights = attention(queries, keys, values, is_masked)
+        slopes = torch.autograd.grad(context_vec.square().sum(), (queries, keys, values))
+    assert context_vec[..., 4, :].eq(0).all()
+    assert attn_weights[..., 4, :].eq(0).all()
+    expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=~is_masked)
+    torch.testing.assert_close(context_vec, expected)
+    expected = torch.autograd.grad(expected.square().sum(), (queries, keys, values))
+    torch.testing.assert_close(slopes, expected)
 
 
 def test_scores_are_scaled_by_the_root_of_the_width():
@@ -109,15 +116,18 @@ def test_the_arguments_are_not_changed():
 
 
 @pytest.mark.promise(number=25)
-def test_masks_may_have_dimensions_of_their_own_or_be_mapped():
-    """Three masks for the same scores: as a leading dimension, and by vmap."""
+def test_a_mask_may_be_mapped_and_never_enlarges_the_result():
+    """Three masks for the same scores: by vmap; as a leading dimension they do not fit."""
     queries, keys, values = (x[0, 0] for x in three())
     masks = torch.stack([causal_mask(T), causal_mask(T).roll(2, dims=0), causal_mask(T).mT])
     expected = [attention(queries, keys, values, mask) for mask in masks]
     mapped = torch.func.vmap(attention, in_dims=(None, None, None, 0))(queries, keys, values, masks)
-    for found in (attention(queries, keys, values, masks), mapped):
-        for part, parts in zip(found, zip(*expected, strict=True), strict=True):
-            torch.testing.assert_close(part, torch.stack(parts))
+    for part, parts in zip(mapped, zip(*expected, strict=True), strict=True):
+        torch.testing.assert_close(part, torch.stack(parts))
+    with refused(ValueError, f"(..., num_queries, num_keys) = ({T}, {T}), not (3, {T}, {T})"):
+        attention(queries, keys, values, masks)
+    with refused(ValueError, f"= ({B}, 1, {T}, {T}), not ({B}, {T}, {T})"):
+        attention(*(x[:, :1] for x in three()), causal_mask(T).expand(B, T, T))
 
 
 @pytest.mark.promise(number=25)
@@ -139,7 +149,7 @@ def inputs(**changes: object) -> dict[str, object]:
     return {**given, **changes}
 
 
-SCORES = "is_masked must be broadcastable to (..., num_queries, num_keys) = (..., 3, 5), not "
+SCORES = "is_masked must be broadcastable to (..., num_queries, num_keys) = (3, 5), not "
 
 
 @pytest.mark.promise(number=25)
@@ -172,7 +182,7 @@ SCORES = "is_masked must be broadcastable to (..., num_queries, num_keys) = (...
         (
             {"queries": torch.ones(2, 3, 2), "is_masked": torch.zeros(4, 3, 5).bool()},
             ValueError,
-            "queries and is_masked must agree in all dimensions but the last two",
+            "(..., num_queries, num_keys) = (2, 3, 5), not (4, 3, 5)",
         ),
         ({"dropout": 0.1}, TypeError, "dropout must be a function, for instance an nn.Dropout"),
     ],

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, ones
 
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
-from attnlib.fused import repeat_heads
+from attnlib.fused import CosSin, repeat_heads
 from attnlib.rotary import rotary_cos_sin, rotate_half, rotate_interleaved
 from support.cases import CONTEXT_LENGTH, D_IN, B, Case, T, refused, tokens
 
@@ -206,7 +206,7 @@ def test_the_layers_of_a_model_may_share_their_angles(layout):
     torch.testing.assert_close(found, second(x)[:, 4:])
     none = build(rotary_base=None, num_kv_heads=3)
     none.load_state_dict(second.state_dict())
-    unturned = (torch.ones(T, HEAD_DIM // 2), torch.zeros(T, HEAD_DIM // 2))
+    unturned = CosSin(torch.ones(T, HEAD_DIM // 2), torch.zeros(T, HEAD_DIM // 2), 0)
     torch.testing.assert_close(second(x, cos_sin=unturned), none(x))
     assert torch.equal(none(x, cos_sin=first.cos_sin(x)), none(x))  # such a layer turns nothing
     with refused(ValueError, "rotary_base=None rotates nothing, so it has no cos and sin"):
@@ -263,7 +263,8 @@ def test_compiled_and_exported_it_is_the_same(layout):
         (lambda: build(out_bias=1), TypeError, "out_bias must be True or False, not 1 (int)"),
         (lambda: build(d_out=30), ValueError, "head_dim = d_out / num_heads = 30 / 6 = 5 is odd"),
         (lambda: rotary_cos_sin(T, 4), TypeError, "positions must be a torch.Tensor, not int; try"),
-        (lambda: rotary_cos_sin(ones(2, 3), 4), ValueError, "must be (num_tokens), not (2, 3)"),
+        (lambda: rotary_cos_sin(ones(()), 4), ValueError, "(..., num_tokens), not a single number"),
+        (lambda: rotary_cos_sin(ones(T).half(), 4), TypeError, "positions must be int, float32 or"),
         (lambda: rotary_cos_sin(ones(T), 5), ValueError, "head_dim must be even, as numbers"),
         (lambda: rotary_cos_sin(ones(T), 0), ValueError, "head_dim must be a positive int, not 0"),
         (lambda: rotary_cos_sin(ones(T), 4, -2), ValueError, "base must be a positive, finite"),
