@@ -258,7 +258,7 @@ class MultiHeadAttentionWrapper(CausalModule):
     def _masks_of_heads(self, x: Tensor, is_masked: Tensor | None) -> Sequence[Tensor | None]:
         """Return the mask of each head, (b, num_tokens, num_tokens), or None for each."""
         if is_masked is None:
-            return [None] * self.num_heads
+            return [None] * len(self.heads)
         b, num_tokens, _ = x.shape
         return is_masked.expand(b, self.num_heads, num_tokens, num_tokens).unbind(dim=1)
 
