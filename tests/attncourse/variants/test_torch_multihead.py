@@ -338,5 +338,5 @@ def test_bad_arguments_of_forward(arguments, error, words):
 @pytest.mark.promise(number=25)
 @pytest.mark.parametrize("mask", [(QUERIES, KEYS + 1), (QUERIES, KEYS - 1), (5, KEYS)], ids=str)
 def test_a_mask_that_does_not_fit_is_refused_and_never_cropped(mask):
-    with refused(ValueError, f"(..., {QUERIES}, {KEYS}), not {mask}"):
+    with refused(ValueError, f"({B}, {HEADS}, {QUERIES}, {KEYS}), not {mask}"):
         apply_mask(zeros(B, HEADS, QUERIES, KEYS), zeros(mask))
