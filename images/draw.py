@@ -36,7 +36,7 @@ from attncourse.pictures.palette import (
     text_color,
     tint,
 )
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words, shift
+from attncourse.pictures.scene import Box, Item, Line, Scene, Text, shift
 
 WIDTH, MARGIN = 700.0, 16.0  # the width of a page, so that nothing is shrunk
 RIGHT = WIDTH - MARGIN
@@ -73,9 +73,9 @@ def two_decimals(values: Tensor) -> Texts:
 # Shapes that return in several diagrams, each drawn from its top left corner.
 
 
-def note(x: float, y: float, text: str, align: Align = "middle") -> Words:
+def note(x: float, y: float, text: str, align: Align = "middle") -> Text:
     """Return a line of explanation."""
-    return Words(x, y, text, align, GRAY)
+    return Text(x, y, text, align, GRAY)
 
 
 def notes(
@@ -102,7 +102,7 @@ def grid(
             items.append(Box(left, top, width, height, color or QUIET, PAPER))
             if texts and color is not None:
                 middle = (left + width / 2, top + height / 2)
-                items.append(Words(*middle, texts[r][c], color=text_color(color), size=size))
+                items.append(Text(*middle, texts[r][c], color=text_color(color), size=size))
     return items
 
 
@@ -119,7 +119,7 @@ def matrix(
     middle = x + len(heads) * width / 2
     colors = [[cell_color(head) for head in heads]] * len(values)
     return [
-        Words(middle, y - 13, name, bold=True),
+        Text(middle, y - 13, name, bold=True),
         *grid(x, y, colors, texts, width),
         note(middle, y + len(values) * CELL + 13, str(tuple(values.shape))),
     ]
@@ -128,7 +128,7 @@ def matrix(
 def token_names(right: float, y: float, height: float = CELL, bold: str = "") -> list[Item]:
     """Return the six tokens beside their rows, ending at the right."""
     return [
-        Words(right - 7, y + (i + 0.5) * height, token, "end", bold=token == bold)
+        Text(right - 7, y + (i + 0.5) * height, token, "end", bold=token == bold)
         for i, token in enumerate(TOKENS)
     ]
 
@@ -187,7 +187,7 @@ def two_heads() -> Scene:
     gray = [[cell_color(NO_HEAD)] * 3] * 6
     items = [
         *token_names(left, top),
-        Words(left + 24, top - 13, "x", bold=True),
+        Text(left + 24, top - 13, "x", bold=True),
         *grid(left, top, gray, width=16, height=CELL),
         note(left + 24, top + 6 * CELL + 13, str(tuple(INPUTS.shape))),
         *matrix(right, top, "context_vec", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
@@ -200,27 +200,27 @@ def two_heads() -> Scene:
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
         items += head_tag(frame + 12, y + 12, 62, h, f"head {h}")
-        items.append(Words(frame + 84, y + 21, f"head_{h}", "start", GRAY, mono=True))
+        items.append(Text(frame + 84, y + 21, f"head_{h}", "start", GRAY, mono=True))
         for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
-            items.append(Words(frame + 30, place, name, bold=True))
+            items.append(Text(frame + 30, place, name, bold=True))
             items += grid(frame + 16, place + 11, cells, width=own, height=own)
         items += arrow((frame + 54, axis), (frame + 96, axis))
         items.append(note(frame + 74, axis - 13, "scores"))
         x = frame + 104
-        items.append(Words(x + tall / 2, start - 13, "attention weights", bold=True))
+        items.append(Text(x + tall / 2, start - 13, "attention weights", bold=True))
         items += weight_map(x, start, attn_weights[h], color, cell)
         items.append(note(x + tall / 2, start + tall + 13, str(tuple(attn_weights[h].shape))))
-        items.append(Words(x + tall + 14, axis, "@", size=15))
+        items.append(Text(x + tall + 14, axis, "@", size=15))
         x += tall + 28
-        items.append(Words(x + own, start - 13, f"V{lower}", bold=True))
+        items.append(Text(x + own, start - 13, f"V{lower}", bold=True))
         items += grid(x, start, [[cell_color(h)] * 2] * 6, width=own, height=cell)
         items += arrow((x + own, last - 25), (x + own, start + tall + 5))
         items += grid(x, last - 21, cells, width=own, height=own)
-        items.append(Words(x - 8, last, f"Wv{lower}", "end", bold=True))
-        items.append(Words(x + 2 * own + 13, axis, "=", size=15))
+        items.append(Text(x - 8, last, f"Wv{lower}", "end", bold=True))
+        items.append(Text(x + 2 * own + 13, axis, "=", size=15))
         z = x + 2 * own + 26
         part = context_vec[:, 2 * h : 2 * h + 2]
-        items.append(Words(z + NUMBER, start - 13, f"Z{lower}", bold=True))
+        items.append(Text(z + NUMBER, start - 13, f"Z{lower}", bold=True))
         items += grid(z, start, [[cell_color(h)] * 2] * 6, two_decimals(part), NUMBER, cell)
         items.append(note(z + NUMBER, start + tall + 13, str(tuple(part.shape))))
 
@@ -334,7 +334,7 @@ def view_alone() -> Scene:
         items.append(note(cells + 4 * SMALL + 7, y + 9, "really", "start"))
         for t, row in enumerate(block):
             token = row[0] // 8
-            words = Words(cells + 4 * SMALL + 7, y + 35 + t * 26, f"token {token}", "start")
+            words = Text(cells + 4 * SMALL + 7, y + 35 + t * 26, f"token {token}", "start")
             items.append(words._replace(bold=token != t))
     return Scene(WIDTH, MARGIN + 100 + MARGIN, alt, tuple(items))
 
@@ -358,22 +358,22 @@ def induction_circuit() -> Scene:
     for token, x in columns.items():
         items.append(Line(((x, bottom - 14), (x, MARGIN)), EDGE, 5.0))
         items.append(Box(x - 34, bottom - 14, 68, 28, PAPER, INK, 1.2, radius=6))
-        items.append(Words(x, bottom, token.strip(), bold=True))
+        items.append(Text(x, bottom, token.strip(), bold=True))
     first, after, _, last = columns.values()
     blue, orange = head_color(0), head_color(1)
     items += head_tag(MARGIN, low - 11, 76, 0, "L16H0")
     items += arrow((first + 4, low), (after - 4, low), blue)
     items.append(note((first + after) / 2, low - 14, "one back"))
     items.append(Box(after + 8, low - 30, 118, 24, tint(blue, 0.15), blue, 1.2, radius=6))
-    items.append(Words(after + 67, low - 18, "I follow qu"))
+    items.append(Text(after + 67, low - 18, "I follow qu"))
     match, value = high + 26, high - 34  # the query meets the key, then the value goes
     items += head_tag(MARGIN, high - 15, 76, 1, "L18H6")
     items += arrow((after + 67, low - 30), (after + 67, match + 13), EDGE)
     items.append(Line(((after + 134, match), (last - 126, match)), EDGE, 2.0))
     items.append(Box(after + 8, match - 12, 126, 24, tint(blue, 0.15), blue, 1.2, radius=6))
-    items.append(Words(after + 71, match, "key: I follow qu"))
+    items.append(Text(after + 71, match, "key: I follow qu"))
     items.append(Box(last - 126, match - 12, 118, 24, tint(orange, 0.15), orange, 1.2, radius=6))
-    items.append(Words(last - 67, match, "who follows qu?"))
+    items.append(Text(last - 67, match, "who follows qu?"))
     items += arrow((after + 4, value), (last - 4, value), orange)
     items.append(note((after + last) / 2 - 70, value - 14, "value"))
     return Scene(WIDTH, bottom + 14 + MARGIN, alt, tuple(items))
@@ -388,7 +388,7 @@ def numbered(x: float, y: float, values: Tensor) -> list[Item]:
 
 def shape_above(middle: float, values: Tensor, *names: str) -> list[Item]:
     """Return the shape of a stage, and the names of its dimensions."""
-    shape = Words(middle, 24, str(tuple(values.shape)), size=14, bold=True)
+    shape = Text(middle, 24, str(tuple(values.shape)), size=14, bold=True)
     return [shape, *notes(middle, 46, *names)]
 
 
@@ -396,14 +396,14 @@ def move(start: float, end: float, y: float, name: str) -> list[Item]:
     """Return an arrow from one stage to the next, under the names of what leads there."""
     middle, steps = (start + end) / 2, name.split(", ")
     items: list[Item] = [
-        Words(middle, y - 16 * (len(steps) - i), step) for i, step in enumerate(steps)
+        Text(middle, y - 16 * (len(steps) - i), step) for i, step in enumerate(steps)
     ]
     return items + arrow((middle - 18, y), (middle + 18, y))
 
 
 def token_labels(right: float, y: float) -> list[Item]:
     """Return the names of three numbered tokens beside their rows, ending at the right."""
-    return [Words(right - 7, y + 13 + 26 * t, f"token {t}", "end") for t in range(3)]
+    return [Text(right - 7, y + 13 + 26 * t, f"token {t}", "end") for t in range(3)]
 
 
 def blocks_of_tokens(x: float, axis: float, values: Tensor) -> list[Item]:
@@ -412,7 +412,7 @@ def blocks_of_tokens(x: float, axis: float, values: Tensor) -> list[Item]:
     for t in range(3):
         y = axis + (t - 1) * 70
         items += numbered(x, y - 26, values[t])
-        items.append(Words(x - 7, y, f"token {t}", "end"))
+        items.append(Text(x - 7, y, f"token {t}", "end"))
     return items
 
 
@@ -447,7 +447,7 @@ def model_map() -> Scene:
     items: list[Item] = [note((left + right) / 2, 12, named)]
     for i, token in enumerate(tokens):
         y = top + i * apart
-        items.append(Words(left - 10, y, token, "end", size=16, bold=i == last))
+        items.append(Text(left - 10, y, token, "end", size=16, bold=i == last))
         items.append(Line(((left, y), (right, y)), INK if i == last else EDGE, 1.5))
         squares = [left + (layer + 0.8) * step for layer in range(num_layers)]
         items += [Box(x - 2.5, y - 2.5, 5, 5, QUIET, EDGE) for x in squares]
@@ -464,9 +464,9 @@ def model_map() -> Scene:
         items.append(Line(tuple(curve), color, wide, opacity=opacity))
         if is_carrier:
             name = f"L{layer}H{h}"
-            items.append(Words(x, bottom + 18, name, color=color, bold=True))
+            items.append(Text(x, bottom + 18, name, color=color, bold=True))
     items.append(Box(right + 8, bottom - 16, 76, 32, head_color(0), radius=8))
-    items.append(Words(right + 46, bottom, answer, color=PAPER, size=18, bold=True))
+    items.append(Text(right + 46, bottom, answer, color=PAPER, size=18, bold=True))
     alt = (
         f"The model from left to right: {len(tokens)} tokens as lines through {num_layers} layers. "
         f"{len(found) - 1} pale curves lead from other tokens to {tokens[-1]!r}, one in blue is "

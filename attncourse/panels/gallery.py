@@ -20,7 +20,7 @@ from attncourse.examples import journey, one_thread, seeded
 from attncourse.panels.panel import Heatmap, Panel, cell_texts
 from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT
-from attncourse.pictures.scene import Scene, Words
+from attncourse.pictures.scene import Scene, Text
 from attncourse.pictures.weights import weights_picture
 from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import Mistake, OnePageAttention, make
@@ -158,7 +158,7 @@ def _maps(title: str, attn_weights: Tensor) -> Scene:
     count = int(framed.sum())
     alt = f"{title.capitalize()}: {maps.alt}"
     alt += f" {count} cells in the future have a weight." if count else ""
-    heading = Words(4, 9, title, "start", bold=True), Words(4, 27, "training", "start", FAINT)
+    heading = Text(4, 9, title, "start", bold=True), Text(4, 27, "training", "start", FAINT)
     return Scene(maps.width, maps.height, alt, (*heading, *maps.items))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from attncourse.examples import journey, seeded
 from attncourse.panels.panel import PHONE, Panel, format_number
 from attncourse.pictures.palette import FAINT, MARKED, PAPER, QUIET, head_color
-from attncourse.pictures.scene import Box, Item, Scene, Words
+from attncourse.pictures.scene import Box, Item, Scene, Text
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 
@@ -109,8 +109,8 @@ def _draw_tiles(data: TileStep) -> Scene:
     for tile in range(NUM_TILES):
         x, wide = 6 + tile * (TILE_SIZE * KEY + GAP), TILE_SIZE * KEY
         is_current = tile == data.tile
-        items.append(Words(x + wide / 2, 10, f"tile {tile}", bold=is_current))
-        items.append(Words(x + wide / 2, TOP + HIGH + 22, _state_of(tile, data), color=FAINT))
+        items.append(Text(x + wide / 2, 10, f"tile {tile}", bold=is_current))
+        items.append(Text(x + wide / 2, TOP + HIGH + 22, _state_of(tile, data), color=FAINT))
         if is_current:
             color = FAINT if data.is_skipped else head_color(HEAD)
             items.append(Box(x - 4, 20, wide + 8, HIGH + 32, None, color, 2.0))
@@ -136,21 +136,21 @@ def _draw_key(key: int, x: float, data: TileStep, has_arrived: bool) -> list[Ite
     is_masked = key > data.query
     fill = QUIET if is_masked else MARKED if has_arrived else PAPER
     items: list[Item] = [
-        Words(x + KEY / 2, 32, TOKENS[key], bold=key == data.query),
+        Text(x + KEY / 2, 32, TOKENS[key], bold=key == data.query),
         Box(x + 1, TOP, KEY - 2, HIGH, fill, None if is_masked else FAINT),
     ]
     if has_arrived:
         score = data.attn_scores[key].item()
-        items.append(Words(x + KEY / 2, TOP + HIGH / 2, _number(score, 2)))
+        items.append(Text(x + KEY / 2, TOP + HIGH / 2, _number(score, 2)))
     return items
 
 
 def _draw_sums(data: TileStep) -> Scene:
     """Draw what is kept before and after the step; what changes is marked."""
     items: list[Item] = [
-        Words(2, 10, "kept for this query", "start", bold=True),
-        Words(170, 34, "before", color=FAINT),
-        Words(284, 34, f"after step {data.step}", color=FAINT),
+        Text(2, 10, "kept for this query", "start", bold=True),
+        Text(170, 34, "before", color=FAINT),
+        Text(284, 34, f"after step {data.step}", color=FAINT),
     ]
     names = ("largest score", "total", "mixed, column 0", "mixed, column 1")
     before, now = ([s.largest, s.total, *s.mixed.tolist()] for s in (data.before, data.now))
@@ -158,9 +158,9 @@ def _draw_sums(data: TileStep) -> Scene:
         y, has_changed = 60 + 26 * i, before[i] != now[i]
         if has_changed:
             items.append(Box(242, y - 12, 84, 24, MARKED))
-        items.append(Words(2, y, name, "start"))
-        items.append(Words(170, y, _number(before[i]), mono=True))
-        items.append(Words(284, y, _number(now[i]), bold=has_changed, mono=True))
+        items.append(Text(2, y, name, "start"))
+        items.append(Text(170, y, _number(before[i]), mono=True))
+        items.append(Text(284, y, _number(now[i]), bold=has_changed, mono=True))
     alt = f"The numbers that are kept for the query {TOKENS[data.query]}."
     return Scene(PHONE, 152, alt, tuple(items))
 

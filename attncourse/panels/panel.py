@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from attncourse.pictures.scene import Scene, caption, in_rows
+from attncourse.pictures.scene import Scene, add_caption, arrange_in_rows
 from attnlib.functional import causal_mask
 
 PHONE = 332.0  # pixels that a panel has on a phone
@@ -131,12 +131,12 @@ class Panel:
         The first cell of a map is a box named "map"; a click on a box that has the name of a value
         of a control chooses this value.
         """
-        first_cells = scene.named("map")
+        first_cells = scene.boxes_named("map")
         choices = [
             [control, i, box.x, box.y, box.width, box.height]
             for control, values in self.controls.items()
             for i, value in enumerate(values)
-            for box in scene.named(format_value(value))
+            for box in scene.boxes_named(format_value(value))
         ]
         return {
             "svg": scene.svg(),
@@ -189,12 +189,12 @@ class Panel:
         shown = []
         for state in self.static_states:
             data = self.compute(**{**self.default, **state})
-            scene = in_rows(*self.draw(data))
+            scene = arrange_in_rows(*self.draw(data))
             for text in [self.details(data)] if self.details else []:
                 for line in reversed(text.splitlines()):
-                    scene = caption(scene, line)
-            shown.append(caption(scene, self.readout(data)))
-        return in_rows(*shown)
+                    scene = add_caption(scene, line)
+            shown.append(add_caption(scene, self.readout(data)))
+        return arrange_in_rows(*shown)
 
 
 def pack(sheet: dict[str, Any]) -> str:

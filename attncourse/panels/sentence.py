@@ -20,10 +20,10 @@ import traitlets
 from attncourse.language import Head, LanguageModel, Mute, Put, Run
 from attncourse.panels.live import in_percent
 from attncourse.panels.widgets import PANEL_STYLE, WidgetWithPicture
-from attncourse.pictures.alt_text import say_number
+from attncourse.pictures.alt_text import format_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, PAPER, head_color
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words
+from attncourse.pictures.scene import Box, Item, Line, Scene, Text
 
 HERE = Path(__file__).parent
 MODULE, STYLE = (HERE.joinpath(f"sentence.{kind}").read_text("utf-8") for kind in ("js", "css"))
@@ -109,7 +109,7 @@ def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
 
 
 def _said(word: tuple[str, float]) -> str:
-    return f"{word[0]}, {say_number(word[1])}"
+    return f"{word[0]}, {format_number(word[1])}"
 
 
 def reader_of(model: LanguageModel) -> Reader:
@@ -215,16 +215,16 @@ def static_picture() -> Scene:
         middles, end, x = [], 4.0, 4.0
         for word in text.split():
             wide = text_width(word, SIZE)
-            items.append(Words(x + wide / 2, y, word, size=SIZE))
+            items.append(Text(x + wide / 2, y, word, size=SIZE))
             middles.append(x + wide / 2)
             end, x = x + wide, x + wide + 0.28 * SIZE
         word, share = said["words"][0]
         color = head_color(0) if said is put else FAINT
         items += [
             Box(end + 14, y - 19, 104, 38, color, radius=8),
-            Words(end + 66, y, word, color=PAPER, size=22, bold=True),
-            Words(end + 126, y, f"{share:.2f}", "start", size=15),
-            Words(WHAT, y, done, "start", FAINT, size=15),
+            Text(end + 66, y, word, color=PAPER, size=22, bold=True),
+            Text(end + 126, y, f"{share:.2f}", "start", size=15),
+            Text(WHAT, y, done, "start", FAINT, size=15),
         ]
     for middle, weight in zip(middles[:-1], weights[:-1], strict=True):
         if weight >= 0.05:

@@ -117,7 +117,7 @@ def draw_stacked_heads(data: StackedHeads) -> tuple[Scene, Scene]:
     owners = [h for h in range(data.num_heads) for _ in range(2)]
     title = "context_vec: heads side by side"
     output = matrix_picture(data.context_vec, data.tokens, owners, title, NUMBER)
-    (cell,) = output.named("matrix")
+    (cell,) = output.boxes_named("matrix")
     items = list(output.items)
     if data.moved:  # columns side by side
         x, y = cell.x + data.moved[0] * cell.width, cell.y + QUERY * cell.height

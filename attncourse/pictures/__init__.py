@@ -8,14 +8,14 @@ of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
-from attncourse.pictures.matrices import difference_picture, product_picture
+from attncourse.pictures.matrices import difference_picture, matmul_picture
 from attncourse.pictures.one_head import head_picture
 from attncourse.pictures.plots import (
     ablation_picture,
     bars_picture,
-    losses_picture,
+    loss_curves_picture,
     rotary_picture,
-    training_maps_picture,
+    training_heatmaps_picture,
 )
 from attncourse.pictures.scene import Scene
 from attncourse.pictures.tables import FaultTable, ShapeTable
@@ -30,9 +30,9 @@ __all__ = [
     "bars_picture",
     "difference_picture",
     "head_picture",
-    "losses_picture",
-    "product_picture",
+    "loss_curves_picture",
+    "matmul_picture",
     "rotary_picture",
-    "training_maps_picture",
+    "training_heatmaps_picture",
     "weights_picture",
 ]

@@ -10,13 +10,13 @@ from torch import Tensor
 MOST_ROWS = 12  # so many rows are told one by one
 
 
-def say_number(value: float, digits: int = 2) -> str:
+def format_number(value: float, digits: int = 2) -> str:
     """Return a number as an alt text says it: with so many decimals, or one or two more.
 
     More are needed where a value lies close to a rounding boundary: another machine, whose last
     bits differ, would round it the other way.
 
-    >>> say_number(0.2468), say_number(0.2451), say_number(0.625)
+    >>> format_number(0.2468), format_number(0.2451), format_number(0.625)
     ('0.25', '0.245', '0.625')
     """
     more = digits
@@ -25,10 +25,10 @@ def say_number(value: float, digits: int = 2) -> str:
     return f"{value:.{more}f}"
 
 
-def tell_apart(words: Sequence[str]) -> list[str]:
+def unique_names(words: Sequence[str]) -> list[str]:
     """Return the words without spaces around them, those that come again with their number.
 
-    >>> tell_apart(["the", " cat", " the"])
+    >>> unique_names(["the", " cat", " the"])
     ['the', 'cat', 'the (2)']
     """
     seen: Counter[str] = Counter()
@@ -39,7 +39,7 @@ def tell_apart(words: Sequence[str]) -> list[str]:
     return names
 
 
-def largest_weights(
+def describe_weights(
     weights: Tensor, words: Sequence[str], queries: Sequence[str] | None = None
 ) -> str:
     """Return what each query attends to most, as a clause without a full stop.
@@ -53,13 +53,13 @@ def largest_weights(
         One clause for all queries if they follow one pattern, else one for each, MOST_ROWS at the
         most.
     """
-    names, first = tell_apart(words), len(words) - len(weights)
-    asking = names if queries is None else [""] * first + tell_apart(queries)
+    names, first = unique_names(words), len(words) - len(weights)
+    asking = names if queries is None else [""] * first + unique_names(queries)
     rows = []
     for q, row in enumerate(weights.nan_to_num(0.0)):
         weight, key = row.max(dim=0)
         if weight > 0 and not (first + q == 0 and weight == 1):  # the first word has no choice
-            rows.append((first + q, int(key), say_number(weight.item())))
+            rows.append((first + q, int(key), format_number(weight.item())))
     if not rows:
         return (
             "no weights"
@@ -83,9 +83,11 @@ def largest_weights(
     return ", ".join(told[:MOST_ROWS]) + more
 
 
-def whole_row(row: Tensor, words: Sequence[str], query: int, least: float) -> str:
+def describe_row(row: Tensor, words: Sequence[str], query: int, least: float) -> str:
     """Return what one query attends to: every key with at least so much weight, largest first."""
-    names = tell_apart(words)
+    names = unique_names(words)
     order = sorted(range(len(row)), key=lambda key: -row[key].item())
-    told = [f"{names[key]} ({say_number(row[key].item())})" for key in order if row[key] >= least]
+    told = [
+        f"{names[key]} ({format_number(row[key].item())})" for key in order if row[key] >= least
+    ]
     return f"{names[query]} attends to {', '.join(told) or 'nothing'}"

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from attncourse.pictures.alt_text import largest_weights, whole_row
+from attncourse.pictures.alt_text import describe_row, describe_weights
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, head_color, text_color
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
+from attncourse.pictures.scene import PAGE_WIDTH, Box, Item, Line, Scene, Text, shift
 
 LEAST = 0.05  # a smaller weight has no arc
 LETTERS = 14.0  # size of the words
@@ -71,21 +71,21 @@ def arcs_picture(
         bottom = base + deep + 4
         if name:
             items.append(Box(0, base - 10, tag, 20, color, radius=3))
-            items.append(Words(tag / 2, base, name, color=text_color(color), bold=True))
+            items.append(Text(tag / 2, base, name, color=text_color(color), bold=True))
         items += shift(arcs, 0, base)
         clause = (
-            largest_weights(head, words)
+            describe_weights(head, words)
             if query is None
-            else whole_row(head[query], words, query, LEAST)
+            else describe_row(head[query], words, query, LEAST)
         )
         told.append(f"{name}: {clause}." if name else f"{clause}.")
         row = [0.0] * size if query is None else head[query].tolist()
         for i, (word, x, weight) in enumerate(zip(shown, places, row, strict=True)):
-            items.append(Words(x, base + 14, word, size=LETTERS, bold=i == query))
+            items.append(Text(x, base + 14, word, size=LETTERS, bold=i == query))
             if weight >= LEAST:
-                items.append(Words(x, base + 32, f"{weight:.2f}"))
+                items.append(Text(x, base + 32, f"{weight:.2f}"))
     rule = f"An arc for each weight of at least {LEAST:g}."
-    items.append(Words(max(tag, 6), bottom + 10, rule, "start", FAINT))
+    items.append(Text(max(tag, 6), bottom + 10, rule, "start", FAINT))
     width = max(width, tag + text_width(rule) + 8)
     return Scene(width, bottom + 22, " ".join(told), tuple(items))
 
@@ -93,7 +93,7 @@ def arcs_picture(
 def _places(words: Sequence[str], left: float) -> tuple[list[float], float]:
     """Return the middle of each word, and the width of the picture."""
     widths = [text_width(word, LETTERS, bold=True) for word in words]
-    free = BOOK - left - 6 - sum(widths)
+    free = PAGE_WIDTH - left - 6 - sum(widths)
     gap = min(max(free / max(len(words) - 1, 1), GAP), WIDEST_GAP)
     middles, x = [], left
     for wide in widths:

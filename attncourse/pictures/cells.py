@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import INK, PAPER, head_color, text_color
-from attncourse.pictures.scene import Box, Item, Scene, Words, shift
+from attncourse.pictures.scene import Box, Item, Scene, Text, shift
 
 
 class Cell(NamedTuple):
@@ -30,7 +30,7 @@ def grid(
     look: Callable[[float, int, int], Cell],
     width: float,
     height: float,
-    words: Words | None = None,
+    words: Text | None = None,
 ) -> list[Item]:
     """Return a matrix as cells from (x, y) on; look(entry, row, column) gives each cell.
 
@@ -53,14 +53,14 @@ def head_tag(x: float, y: float, width: float, head: int, name: str = "") -> lis
     text = name or f"head {head}"
     if text_width(text, bold=True) > width - 2:
         text = text.removeprefix("head ")
-    words = Words(x + width / 2, y + 9, text, color=text_color(color), bold=True)
+    words = Text(x + width / 2, y + 9, text, color=text_color(color), bold=True)
     return [Box(x, y, width, 18, fill=color), words]
 
 
-def titled(
+def with_title(
     title: str, items: list[Item], left: float, right: float, bottom: float, alt: str
 ) -> Scene:
     """Return items, which end at right and at bottom, under a title that begins at left."""
-    heading = Words(left, 10, title, "start", bold=True)
+    heading = Text(left, 10, title, "start", bold=True)
     width = max(right, left + text_width(title, bold=True)) + 4
     return Scene(width, bottom + 4, alt, (heading, *items))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from attncourse.pictures.cells import Cell, grid, head_tag, titled
+from attncourse.pictures.cells import Cell, grid, head_tag, with_title
 from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -17,13 +17,13 @@ from attncourse.pictures.palette import (
     QUIET,
     amount_color,
     head_color,
-    on_white,
+    hex_color,
     text_color,
     tint,
     weight_color,
 )
-from attncourse.pictures.scene import Box, Item, Scene, Words, shift
-from attncourse.pictures.weights import say_maps
+from attncourse.pictures.scene import Box, Item, Scene, Text, shift
+from attncourse.pictures.weights import describe_maps
 
 LABEL = 72.0  # pixels: room for the names of rows
 TOP = 24.0  # room for a title
@@ -65,25 +65,25 @@ def matrix_picture(
         return Cell(fill, f"{value:.2f}", text_color(fill), name=name)
 
     size, free = (SIZE, 4.0) if wide >= NUMBER else (12.0, 3.0)
-    words = Words(wide - free, HEIGHT / 2, "", "end", size=size, mono=True)
+    words = Text(wide - free, HEIGHT / 2, "", "end", size=size, mono=True)
     items = grid(left, top, matrix, look, wide, HEIGHT, words)
     items += _row_names(left, top, HEIGHT, rows)
     for column in range(num_columns):
         x = left + (column + 0.5) * wide
-        items.append(Words(x, TOP + 28, str(column), color=FAINT, mono=True))
+        items.append(Text(x, TOP + 28, str(column), color=FAINT, mono=True))
     owned = {head: heads.count(head) for head in sorted({*heads} - {NO_HEAD})}
     for head, count in owned.items() if not by_row else ():
         items += head_tag(left + heads.index(head) * wide + 1, TOP, count * wide - 2, head)
     told = ", ".join(f"{count} of head {head}" for head, count in owned.items())
     alt = f"{title}: {num_rows} rows by {num_columns} columns{told and ': '}{told}."
-    return titled(title, items, left, left + num_columns * wide, top + num_rows * HEIGHT, alt)
+    return with_title(title, items, left, left + num_columns * wide, top + num_rows * HEIGHT, alt)
 
 
-def _row_names(x: float, y: float, height: float, names: Sequence[str]) -> list[Words]:
-    return [Words(x - 6, y + (r + 0.5) * height, name, "end") for r, name in enumerate(names)]
+def _row_names(x: float, y: float, height: float, names: Sequence[str]) -> list[Text]:
+    return [Text(x - 6, y + (r + 0.5) * height, name, "end") for r, name in enumerate(names)]
 
 
-def product_picture(
+def matmul_picture(
     left: Tensor,
     right: Tensor,
     rows: Sequence[str],
@@ -150,25 +150,25 @@ def difference_picture(difference: Tensor, rows: Sequence[str], title: str) -> S
         if math.isnan(value):
             return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
         if value == 0:
-            return Cell(amount_color(0.0), "0", on_white(FAINT), QUIET)
+            return Cell(amount_color(0.0), "0", hex_color(FAINT), QUIET)
         fill = amount_color(0.15 + 0.85 * value / largest)  # a tiny one too: it is not zero
-        return Cell(fill, brief(value), text_color(fill), QUIET)
+        return Cell(fill, short_number(value), text_color(fill), QUIET)
 
     left = max(map(text_width, rows)) + 12
-    words = Words(width / 2, height / 2, "", size=12, mono=True)
+    words = Text(width / 2, height / 2, "", size=12, mono=True)
     items = grid(left, TOP, difference, look, width, height, words)
     items += _row_names(left, TOP, height, rows)
     still = [name for name, row in zip(rows, difference.tolist(), strict=True) if not any(row)]
     alt = f"{title}: {len(still)} of {num_rows} rows did not move at all"
     alt += f" ({', '.join(still)})." if 0 < len(still) < num_rows else "."
     right, bottom = left + num_columns * width, TOP + num_rows * height
-    return titled(title, items, left, right, bottom, alt)
+    return with_title(title, items, left, right, bottom, alt)
 
 
-def brief(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a positive number in four letters at most.
 
-    >>> [brief(value) for value in (0.0004, 0.006, 8.488, 21.27, 640.2)]
+    >>> [short_number(value) for value in (0.0004, 0.006, 8.488, 21.27, 640.2)]
     ['<.01', '0.01', '8.49', '21.3', '640']
     """
     if value < 0.005:
@@ -208,16 +208,16 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
     across = max(1, min(num_blocks, int(ACROSS // width)))
     lines = textwrap.wrap(title, 36)  # bold, in the width of a phone
     items: list[Item] = [
-        Words(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
+        Text(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
     ]
     masked = (values == 0).triu(diagonal=1) if are_weights else values == -math.inf
     digits = 0 if values.equal(values.round()) else 2
     top = 19.0 * len(lines) + (29 if num_blocks > 1 else 9)  # room for a heading of each block
-    words = Words(VALUE_WIDTH - 3, VALUE_HEIGHT / 2, "", "end", size=12, mono=True)
+    words = Text(VALUE_WIDTH - 3, VALUE_HEIGHT / 2, "", "end", size=12, mono=True)
     for i, block in enumerate(values):
         x, y = LABEL + i % across * width, top + i // across * height
         if num_blocks > 1:
-            items.append(Words(x, y - 12, f"{ONE_OF[block_dim]} {i}", "start", bold=True))
+            items.append(Text(x, y - 12, f"{ONE_OF[block_dim]} {i}", "start", bold=True))
         names = [f"{ONE_OF.get(row_dim, row_dim)} {row}" for row in range(num_rows)]
         items += _row_names(x, y, VALUE_HEIGHT, names if several_rows else ())
 
@@ -238,5 +238,5 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
         [f"token {i}" for i in range(num_columns)],
         [f"Head {i}" for i in range(num_blocks)],
     )
-    said = f" {say_maps(values, masked, tokens, heads)}" if are_weights else ""
+    said = f" {describe_maps(values, masked, tokens, heads)}" if are_weights else ""
     return Scene(right, bottom, f"{title}.{said}", tuple(items))

@@ -36,12 +36,12 @@ INK, FAINT, PAPER, QUIET, HATCH, MARKED = THEME
 DARK_PAPER = "#16191d"
 
 
-class Themed(str):
+class ThemedColor(str):
     """A color on white paper that has another on a dark page: there, 0 is the paper too."""
 
     dark: str
 
-    def __new__(cls, light: str, dark: str) -> Themed:
+    def __new__(cls, light: str, dark: str) -> ThemedColor:
         """Make a string, the color on white, that carries the one on a dark page."""
         color = super().__new__(cls, light)
         color.dark = dark
@@ -76,11 +76,11 @@ def signed_color(value: float, largest: float) -> str:
     return tint(POSITIVE if value > 0 else NEGATIVE, min(abs(value) / largest, 1.0))
 
 
-def tint(color: str, strength: float) -> Themed:
+def tint(color: str, strength: float) -> ThemedColor:
     """Mix a color with the paper: strength 1 is the color itself, 0 is the paper."""
     bright = _mix(color, PAPER, max(0.0, 0.8 - 4 * _luminance(color)))  # a dark one would sink
     share = round(strength, 2)  # nobody sees more, and a page has few colors to load
-    return Themed(_mix(PAPER, color, share), _mix(DARK_PAPER, bright, share))
+    return ThemedColor(_mix(PAPER, color, share), _mix(DARK_PAPER, bright, share))
 
 
 def text_color(background: str) -> str:
@@ -88,7 +88,11 @@ def text_color(background: str) -> str:
     if background in THEME:
         return INK
     light = _text_on(background)
-    return Themed(light, _text_on(background.dark)) if isinstance(background, Themed) else light
+    return (
+        ThemedColor(light, _text_on(background.dark))
+        if isinstance(background, ThemedColor)
+        else light
+    )
 
 
 @lru_cache(maxsize=4096)  # a picture of many cells has few colors
@@ -115,14 +119,14 @@ def _luminance(color: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def on_white(color: str) -> str:
+def hex_color(color: str) -> str:
     """Return a color as hexadecimal: those of the theme as they are on white paper."""
     return THEME.get(color, color)
 
 
-def in_page(color: str) -> str:
+def css_color(color: str) -> str:
     """Return a color as CSS: those of the theme as variables, which the page around sets."""
-    if isinstance(color, Themed):
+    if isinstance(color, ThemedColor):
         return f"light-dark({color},{color.dark})" if color != color.dark else str(color)
     return f"var(--attn-{color})" if color in THEME else color
 
@@ -136,5 +140,5 @@ def _mix(first: str, second: str, share: float) -> str:
 
 @lru_cache(maxsize=4096)
 def _channels(color: str) -> tuple[int, int, int]:
-    color = on_white(color)
+    color = hex_color(color)
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from attncourse.pictures.alt_text import say_number
+from attncourse.pictures.alt_text import format_number
 from attncourse.pictures.letters import SIZE
-from attncourse.pictures.palette import FAINT, HATCH, INK, QUIET, head_color, on_white
-from attncourse.pictures.scene import BOOK, FONT_FILES, Picture
+from attncourse.pictures.palette import FAINT, HATCH, INK, QUIET, head_color, hex_color
+from attncourse.pictures.scene import FONT_FILES, PAGE_WIDTH, Picture
 
 if TYPE_CHECKING:  # matplotlib is loaded with the first plot
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, RED = head_color(0), head_color(1), head_color(4)
-BLACK, GRAY, PALE = on_white(INK), on_white(FAINT), on_white(QUIET)
+BLACK, GRAY, PALE = hex_color(INK), hex_color(FAINT), hex_color(QUIET)
 STYLE: Any = {  # of matplotlib.rcParams
     "font.family": "Inter",
     "font.size": SIZE,
@@ -37,7 +37,7 @@ STYLE: Any = {  # of matplotlib.rcParams
     "xtick.labelcolor": BLACK,
     "ytick.labelcolor": BLACK,
     "legend.frameon": False,
-    "hatch.color": on_white(HATCH),
+    "hatch.color": hex_color(HATCH),
     "hatch.linewidth": 0.7,
 }
 
@@ -94,7 +94,7 @@ def ablation_picture(probabilities: Tensor, before: float, word: str) -> Plot:
     name = "L{}H{}".format(*divmod(lowest, num_heads))
     starts = [i / num_heads for i in range(probabilities.numel())]
     colors = [ORANGE if i == lowest else BLUE for i in range(probabilities.numel())]
-    with _figure(BOOK, 210) as figure:
+    with _figure(PAGE_WIDTH, 210) as figure:
         axes = figure.subplots()
         changes = (probabilities.flatten() - before).tolist()
         axes.bar(starts, changes, 1 / num_heads, before, align="edge", color=colors)
@@ -105,8 +105,8 @@ def ablation_picture(probabilities: Tensor, before: float, word: str) -> Plot:
         axes.set(xlabel="layer", xlim=(0, num_layers), ylim=(0, 1), yticks=(0, 0.5, 1))
         alt = (
             f"A bar for each of {probabilities.numel()} heads: the probability of {word} with the "
-            f"head ablated. With no head ablated: {say_number(before)}. The lowest is {name}: "
-            f"{say_number(least)}."
+            f"head ablated. With no head ablated: {format_number(before)}. The lowest is {name}: "
+            f"{format_number(least)}."
         )
         return _plot(figure, alt)
 
@@ -135,7 +135,7 @@ def bars_picture(values: Mapping[str, float], title: str, form: str = ".2f") -> 
         return _plot(figure, f"{title}. {told}.")
 
 
-def losses_picture(
+def loss_curves_picture(
     curves: Mapping[str, Sequence[float]],
     title: str,
     baseline: tuple[str, float],
@@ -151,7 +151,7 @@ def losses_picture(
         xlabel: what is counted.
         first: the count of the first loss.
     """
-    with _figure(BOOK, 280) as figure:
+    with _figure(PAGE_WIDTH, 280) as figure:
         axes = figure.subplots()
         for (name, losses), color in zip(curves.items(), (BLUE, RED, head_color(2)), strict=False):
             counts = range(first, first + len(losses))
@@ -168,7 +168,7 @@ def losses_picture(
         return _plot(figure, f"{title}: {told}; the dashed line is {name} {loss:.3f}.")
 
 
-def training_maps_picture(
+def training_heatmaps_picture(
     maps: Mapping[str, Tensor], steps: Sequence[int], hues: Sequence[int], mark: int
 ) -> Plot:
     """Draw how heads grow: for each a heat map, training steps down and positions across.
@@ -186,7 +186,7 @@ def training_maps_picture(
     from matplotlib.colors import LinearSegmentedColormap
 
     said = []
-    with _figure(BOOK, 200) as figure:
+    with _figure(PAGE_WIDTH, 200) as figure:
         row = figure.subplots(1, len(maps), sharey=True)
         for axes, (name, shares), hue in zip(row, maps.items(), hues, strict=True):
             colors = LinearSegmentedColormap.from_list(name, ["#ffffff", head_color(hue)])
@@ -196,7 +196,7 @@ def training_maps_picture(
             axes.axvline(mark + 0.5, color=GRAY, linestyle="--", linewidth=1)
             axes.set_title(name)
             axes.set_xlabel("position")
-            said.append(f"{name}: at the end {say_number(shares[-1].nanmean().item())}.")
+            said.append(f"{name}: at the end {format_number(shares[-1].nanmean().item())}.")
         row[0].set_ylabel("training step")
         return _plot(figure, f"Heat maps over {len(steps)} training steps. {' '.join(said)}")
 
@@ -235,7 +235,7 @@ def rotary_picture(
             axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xticks=[], yticks=[])
             axes.set_xlabel(f"product {product:.2f}".replace("-", "−"), color=BLACK)
             axes.spines[:].set_color(PALE)
-            said.append(f"{title}: product {say_number(product)}")
+            said.append(f"{title}: product {format_number(product)}")
         alt = (
             "A pair of a query's numbers and one of a key's, two arrows from one point, rotated by "
             f"their positions. {'; '.join(said)}. Equal distances, equal angles between the arrows."

@@ -21,13 +21,13 @@ from typing import Literal, NamedTuple, Self
 import resvg_py
 
 from attncourse.pictures.letters import SIZE
-from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
+from attncourse.pictures.palette import HATCH, INK, PAPER, css_color, hex_color, line_color
 
 FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
 MONO = "JetBrains Mono, DejaVu Sans Mono, Menlo, Consolas, monospace"
 FONT_FILES = [str(path) for path in sorted(Path(__file__).with_name("fonts").glob("*.ttf"))]
 
-BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
+PAGE_WIDTH = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
 
 
 class Box(NamedTuple):
@@ -48,7 +48,7 @@ class Box(NamedTuple):
     name: str = ""
 
 
-class Words(NamedTuple):
+class Text(NamedTuple):
     """A line of text, centered on its height at (x, y)."""
 
     x: float
@@ -73,7 +73,7 @@ class Line(NamedTuple):
     opacity: float = 1.0
 
 
-Item = Box | Words | Line
+Item = Box | Text | Line
 
 
 class Picture:
@@ -142,19 +142,19 @@ class Scene(Picture):
     alt: str
     items: tuple[Item, ...]
 
-    def named(self, name: str) -> list[Box]:
+    def boxes_named(self, name: str) -> list[Box]:
         """Return the boxes of this name, in the order of drawing."""
         return [item for item in self.items if isinstance(item, Box) and item.name == name]
 
     def svg(self) -> str:
         """Return the scene as one SVG element; the page around it sets its colors."""
-        return self._drawn(in_page)
+        return self._drawn(css_color)
 
     def png(self, scale: float = 2.0) -> bytes:
         """Return the scene as a PNG file with `scale` dots per pixel, on white paper."""
         return resvg_py.svg_to_bytes(
-            svg_string=self._drawn(on_white),
-            background=on_white(PAPER),
+            svg_string=self._drawn(hex_color),
+            background=hex_color(PAPER),
             zoom=scale,
             skip_system_fonts=True,  # with the course's own fonts, every machine draws the same
             font_files=FONT_FILES,
@@ -182,7 +182,7 @@ def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
     ]
 
 
-def in_rows(*scenes: Scene, width: float = BOOK, gap: float = 24.0) -> Scene:
+def arrange_in_rows(*scenes: Scene, width: float = PAGE_WIDTH, gap: float = 24.0) -> Scene:
     """Put scenes next to each other as long as they fit into the width, then below each other."""
     items: list[Item] = []
     x = y = high = right = 0.0
@@ -205,11 +205,11 @@ def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) ->
     ]
 
 
-def caption(scene: Scene, line: str) -> Scene:
+def add_caption(scene: Scene, line: str) -> Scene:
     """Put a line of text, broken where it must be, above a scene and into its alt text."""
     width = max(scene.width, 260.0)
     lines = [
-        Words(4, SIZE + 1.4 * SIZE * i, part, "start")
+        Text(4, SIZE + 1.4 * SIZE * i, part, "start")
         for i, part in enumerate(textwrap.wrap(line, int(width / 7)))
     ]
     y = lines[-1].y + 1.4 * SIZE
@@ -243,7 +243,7 @@ def _svg(item: Item, color: Callable[[str], str]) -> str:
             dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
             opacity = f' opacity="{item.opacity:g}"' if item.opacity < 1 else ""
             return f'<path d="{path}{closed}" {_paint(item, item.width, color)}{dashes}{opacity}/>'
-        case Words():
+        case Text():
             anchor = f' text-anchor="{item.anchor}"' if item.anchor != "start" else ""
             weight = ' font-weight="bold"' if item.bold else ""
             family = f' font-family="{MONO}"' if item.mono else ""
@@ -254,17 +254,17 @@ def _svg(item: Item, color: Callable[[str], str]) -> str:
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
                 f'font-size="{item.size:g}" fill="{color(item.color)}"'
-                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(typeset(item))}</text>"
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(with_true_minus(item))}</text>"
             )
 
 
-def typeset(words: Words) -> str:
+def with_true_minus(words: Text) -> str:
     """Return a line as it is drawn: a negative number in a matrix has a true minus sign.
 
     In the mono font a minus sign is as wide as a hyphen.
 
-    >>> typeset(Words(0, 0, "-0.50", mono=True)), typeset(Words(0, 0, "x[-1]", mono=True))
-    ('−0.50', 'x[-1]')
+    >>> [with_true_minus(Text(0, 0, said, mono=True)) for said in ("-0.50", "x[-1]")]
+    ['−0.50', 'x[-1]']
     """
     negative = words.mono and re.fullmatch(r"-([\d.]+|inf)", words.text)
     return words.text.replace("-", "−") if negative else words.text

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from torch import Tensor
 
-from attncourse.pictures.palette import HEAD_COLORS, QUIET, on_white, text_color, tint
+from attncourse.pictures.palette import HEAD_COLORS, QUIET, hex_color, text_color, tint
 
 # of sizes, the smallest first
-SIZE_COLORS = (on_white(QUIET), *(tint(HEAD_COLORS[hue], 0.45) for hue in (3, 4, 5, 2, 6)))
+SIZE_COLORS = (hex_color(QUIET), *(tint(HEAD_COLORS[hue], 0.45) for hue in (3, 4, 5, 2, 6)))
 
 
-class Made(Protocol):
+class TracedTensor(Protocol):
     """A tensor that a line made: a step of a trace."""
 
     @property
@@ -39,7 +39,7 @@ class ShapeTable:
         followed: a number; where a tensor has it, its index stands at the end of the row.
     """
 
-    steps: Sequence[Made]
+    steps: Sequence[TracedTensor]
     meanings: Mapping[int, str]
     stopped: str = ""
     followed: int | None = None
@@ -66,10 +66,10 @@ class ShapeTable:
         if place == len(self.meanings):
             return f"<b>{size}</b>"
         fill = SIZE_COLORS[place % len(SIZE_COLORS)]
-        style = f"background:{fill};color:{on_white(text_color(fill))};padding:0 .6em"
+        style = f"background:{fill};color:{hex_color(text_color(fill))};padding:0 .6em"
         return f"<b style='{style}'>{size}</b>"
 
-    def _index(self, step: Made) -> str:
+    def _index(self, step: TracedTensor) -> str:
         """Return the index of the followed number, nothing where a tensor lacks it."""
         if self.followed is None or not step.values.is_floating_point():
             return ""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncourse.pictures.cells import Cell, grid, head_tag
 from attncourse.pictures.palette import FAINT, QUIET, head_color, text_color, tint, weight_color
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words, frame
+from attncourse.pictures.scene import Box, Item, Line, Scene, Text, frame
 
 WIDE, HIGH = 38.0, 24.0  # pixels of a number, so that six and a map are as wide as a phone
 MOST = 6  # columns side by side; a wider block stands in several rows
@@ -65,9 +65,9 @@ def _head_picture(
     items: list[Item] = head_tag(1, 0, right + side - 2, head, tag)
     for c in range(size):
         x, y, column = c % most * WIDE, TOP + c // most * deep, head * size + c
-        words = Words(WIDE / 2, HIGH / 2, "", mono=True)
+        words = Text(WIDE / 2, HIGH / 2, "", mono=True)
         items += grid(x, y, block[:, c : c + 1], number, WIDE, HIGH, words)
-        items.append(Words(x + WIDE / 2, y - 9, f"{column}", color=FAINT))
+        items.append(Text(x + WIDE / 2, y - 9, f"{column}", color=FAINT))
         items.append(Box(x, y - 18, WIDE, d_in * HIGH + 18, name=f"column {column}"))
         if column == zeroed:
             items += frame(x, y, WIDE, d_in * HIGH)
@@ -80,6 +80,6 @@ def _head_picture(
     alt = f"Head {head}: {size} columns of W_query beside its map"
     if moved is not None:
         said = "0" if moved == 0 else f"{moved:.2f}"
-        items.append(Words(right + side / 2, TOP + side + 12, said, bold=moved > 0))
+        items.append(Text(right + side / 2, TOP + side + 12, said, bold=moved > 0))
         alt += f"; a weight of the map changes by {said}"
     return Scene(right + side + 1, max(bottom, TOP + side + FOOT), f"{alt}.", tuple(items))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from attncourse.pictures.alt_text import largest_weights
+from attncourse.pictures.alt_text import describe_weights
 from attncourse.pictures.cells import Cell, grid, head_tag
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (
@@ -26,7 +26,7 @@ from attncourse.pictures.palette import (
     text_color,
     weight_color,
 )
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
+from attncourse.pictures.scene import PAGE_WIDTH, Box, Item, Line, Scene, Text, shift
 
 NUMBERED = 34.0  # pixels: a number of two decimals needs so much of a cell
 SCALE = 48.0  # pixels: the least height of the color scale, so that its ends have room
@@ -78,7 +78,7 @@ def weights_picture(
     wide, high, longest = shape[2] * cell, shape[1] * cell, max(map(text_width, tokens))
     left = max(*map(text_width, rows), 56.0) + 14
     top = 32 + (18.0 if longest <= cell else longest)
-    columns = columns or max(1, int((BOOK - left - 34) // (wide + 14)))
+    columns = columns or max(1, int((PAGE_WIDTH - left - 34) // (wide + 14)))
     items: list[Item] = []
     for h, (name, hue) in enumerate(heads.items()):
         x, y = left + h % columns * (wide + 14), h // columns * (top + high + 18)
@@ -94,7 +94,7 @@ def weights_picture(
     right = left + min(columns, shape[0]) * (wide + 14)
     items += shift(_scale(attn_weights, [*heads.values()], max(high, SCALE)), right, top)
     height = (math.ceil(shape[0] / columns) - 1) * (top + high + 18) + top + max(high, SCALE) + 6
-    said = say_maps(attn_weights, masked, tokens, heads, queries)
+    said = describe_maps(attn_weights, masked, tokens, heads, queries)
     alt = f"attention weights, queries down, keys across. {said}"
     return Scene(right + 48, height, alt, tuple(items))
 
@@ -103,13 +103,13 @@ def _key_names(tokens: Sequence[str], cell: float, upright: bool) -> list[Item]:
     """Return the names of keys above a map that begins at the origin."""
     middles = [(k + 0.5) * cell for k in range(len(tokens))]
     if upright:
-        return [Words(x, -4, t, "start", angle=90) for x, t in zip(middles, tokens, strict=True)]
-    return [Words(x, -11, t) for x, t in zip(middles, tokens, strict=True)]
+        return [Text(x, -4, t, "start", angle=90) for x, t in zip(middles, tokens, strict=True)]
+    return [Text(x, -11, t) for x, t in zip(middles, tokens, strict=True)]
 
 
 def _query_names(queries: Sequence[str], cell: float) -> list[Item]:
-    axes = Words(-10, -23, "key →", "end", FAINT), Words(-10, -8, "query ↓", "end", FAINT)
-    return [*axes, *(Words(-6, (q + 0.5) * cell, name, "end") for q, name in enumerate(queries))]
+    axes = Text(-10, -23, "key →", "end", FAINT), Text(-10, -8, "query ↓", "end", FAINT)
+    return [*axes, *(Text(-6, (q + 0.5) * cell, name, "end") for q, name in enumerate(queries))]
 
 
 def _map(weights: Tensor, masked: Tensor, hue: int, cell: float) -> list[Item]:
@@ -125,7 +125,7 @@ def _map(weights: Tensor, masked: Tensor, hue: int, cell: float) -> list[Item]:
         fill = weight_color(weight, hue)
         return Cell(fill, f"{weight:.2f}", text_color(fill), QUIET, name=name)
 
-    words = Words(cell / 2, cell / 2, "") if cell >= NUMBERED else None
+    words = Text(cell / 2, cell / 2, "") if cell >= NUMBERED else None
     return [*grid(0, 0, weights, look, cell, cell, words), *_edge(masked, cell)]
 
 
@@ -157,14 +157,14 @@ def _scale(weights: Tensor, hues: Sequence[int], high: float) -> list[Item]:
         color = weight_color(share, hues[0]) if len({*hues}) == 1 else amount_color(share)
         items.append(Box(0, i * step, 12, step + 0.5, color))
     items.append(Box(0, 0, 12, high, None, FAINT))
-    items += [Words(16, 5, "1", "start"), Words(16, high - 5, "0", "start")]
+    items += [Text(16, 5, "1", "start"), Text(16, high - 5, "0", "start")]
     if (weights > ABOVE_ONE).any():
         items.append(Box(0, -16, 12, 12, head_color(hues[0]), INK, 2.0))
-        items.append(Words(16, -10, "> 1", "start"))
+        items.append(Text(16, -10, "> 1", "start"))
     return items
 
 
-def say_maps(
+def describe_maps(
     attn_weights: Tensor,
     masked: Tensor,
     tokens: Sequence[str],
@@ -173,7 +173,7 @@ def say_maps(
 ) -> str:
     """Return what maps of weights show: what each query attends to most, and what is 0."""
     said = [
-        f"{name}: {largest_weights(weights.masked_fill(gone, 0.0), tokens, queries)}."
+        f"{name}: {describe_weights(weights.masked_fill(gone, 0.0), tokens, queries)}."
         for name, weights, gone in zip(names, attn_weights, masked, strict=True)
     ]
     future = torch.ones_like(masked).triu(diagonal=1)

@@ -8,15 +8,15 @@ import xml.etree.ElementTree as ET
 from PIL import Image
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.scene import Box, Item, Line, Picture, Scene, Words, typeset
+from attncourse.pictures.scene import Box, Item, Line, Picture, Scene, Text, with_true_minus
 
 SVG = "{http://www.w3.org/2000/svg}"
 UP, DOWN = 0.4, 0.38  # of the font size: how far letters reach from the middle of their line
 
 
-def words(scene: Scene) -> list[Words]:
+def words(scene: Scene) -> list[Text]:
     """Return the lines of text, in the order of drawing."""
-    return [item for item in scene.items if isinstance(item, Words)]
+    return [item for item in scene.items if isinstance(item, Text)]
 
 
 def boxes(scene: Scene, width: float, height: float) -> list[Box]:
@@ -46,7 +46,7 @@ def check_readable(scene: Scene) -> None:
     assert outside(scene) == []
     assert overlapping(scene) == []
     assert min(item.size for item in words(scene)) >= 12
-    assert texts(ET.fromstring(scene.svg())) == [typeset(item) for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [with_true_minus(item) for item in words(scene)]
 
 
 def pixels(picture: Picture) -> Image.Image:

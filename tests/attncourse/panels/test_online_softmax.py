@@ -13,7 +13,7 @@ from attncourse.panels.online_softmax import (
     compute_tile_step,
     projections,
 )
-from attncourse.pictures.scene import Words
+from attncourse.pictures.scene import Text
 from attnlib import attention
 
 each_query = pytest.mark.parametrize("query", TOKENS)
@@ -52,7 +52,7 @@ def test_no_score_is_shown_but_those_of_the_tile():
     for step in range(len(STEPS)):
         data = compute_tile_step("step", step)
         tiles, _ = ONLINE_SOFTMAX.draw(data)
-        shown = [item.text for item in tiles.items if isinstance(item, Words)]
+        shown = [item.text for item in tiles.items if isinstance(item, Text)]
         scores = [f"{score:.2f}".replace("-", "−") for score in data.attn_scores]
         tile = range(0) if data.tile is None else range(2 * data.tile, 2 * data.tile + 2)
         assert [i for i in range(6) if scores[i] in shown] == list(tile)

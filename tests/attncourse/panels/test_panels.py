@@ -15,7 +15,7 @@ from attncourse.panels import MISTAKE_GALLERY, ONLINE_SOFTMAX, STACKED_HEADS, WE
 from attncourse.panels.panel import PHONE, Panel, cell_texts, format_value
 from attncourse.panels.stacked_heads import LOOKS, add_places, build_stack
 from attncourse.panels.widgets import PanelWidget
-from attncourse.pictures.scene import Words
+from attncourse.pictures.scene import Text
 from attnlib import MultiHeadAttention
 from book import section
 from support.cases import ALL_PANELS, sheet
@@ -65,7 +65,7 @@ def test_every_picture_can_be_read_on_a_phone(panel, computed):
             assert overlapping(scene) == []
             shrunk = min(1.0, PHONE / scene.width)
             for item in scene.items:
-                if isinstance(item, Words):
+                if isinstance(item, Text):
                     assert item.size * shrunk >= LETTERS - 0.5
             assert ET.fromstring(scene.svg()).get("aria-label") == scene.alt
 

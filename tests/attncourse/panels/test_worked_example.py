@@ -6,7 +6,7 @@ import torch
 from attncourse.checks import traceable_example
 from attncourse.examples import SEED, counting, counting_weights
 from attncourse.panels import WORKED_EXAMPLE, InlinedAttention
-from attncourse.pictures.scene import Words
+from attncourse.pictures.scene import Text
 from attnlib import MultiHeadAttention
 
 each_count = pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
@@ -35,7 +35,7 @@ def test_every_number_stands_in_its_picture(num_heads):
             item.text
             for scene in WORKED_EXAMPLE.draw(data)
             for item in scene.items
-            if isinstance(item, Words)
+            if isinstance(item, Text)
         }
         line = WORKED_EXAMPLE.readout(data)
         assert line.startswith(f"Step {step} of 11, {num_heads} head")

@@ -6,7 +6,7 @@ import runpy
 import pytest
 from PIL import Image, ImageChops
 
-from attncourse.pictures.scene import BOOK, Scene
+from attncourse.pictures.scene import PAGE_WIDTH, Scene
 from support.notebook_tools import ROOT
 from support.pictures import check_readable
 
@@ -37,7 +37,7 @@ def test_it_is_as_stored(name, scene):
 
 def test_its_words_can_be_read(scene):
     assert len(scene.alt) > 100
-    assert scene.width <= BOOK  # a page shows it as large as it is drawn
+    assert scene.width <= PAGE_WIDTH  # a page shows it as large as it is drawn
     check_readable(scene)
 
 

@@ -21,10 +21,10 @@ from attncourse.pictures.palette import (
     THEME,
     amount_color,
     contrast,
+    css_color,
     head_color,
-    in_page,
+    hex_color,
     line_color,
-    on_white,
     signed_color,
     text_color,
     weight_color,
@@ -107,7 +107,7 @@ def test_the_lines_of_every_head_are_seen_light_and_dark():
         re.findall(r'\[stroke="(#\w{6})"\] { stroke: light-dark\(\1, (#\w{6})\); }', PAGE)
     )
     for line in map(line_color, HEAD_COLORS):
-        assert contrast(line, on_white(PAPER)) >= 3, line
+        assert contrast(line, hex_color(PAPER)) >= 3, line
         assert contrast(turned.get(line, line), PAGE_COLORS[PAPER][1]) >= 3, line
 
 
@@ -118,5 +118,5 @@ def test_on_a_dark_page_zero_is_the_paper():
         assert contrast(weight_color(1.0, head).dark, DARK_PAPER) >= 3
     assert contrast(signed_color(0.0, 1.0).dark, DARK_PAPER) < 1.3
     half = weight_color(0.5)
-    assert in_page(half) == f"light-dark({half},{half.dark})"
-    assert (in_page(PAPER), in_page(head_color(0))) == ("var(--attn-paper)", head_color(0))
+    assert css_color(half) == f"light-dark({half},{half.dark})"
+    assert (css_color(PAPER), css_color(head_color(0))) == ("var(--attn-paper)", head_color(0))

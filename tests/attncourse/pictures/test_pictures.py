@@ -8,8 +8,14 @@ import pytest
 import torch
 
 from attncourse import pictures
-from attncourse.pictures.alt_text import say_number
-from attncourse.pictures.matrices import HEIGHT, NUMBER, brief, matrix_picture, tensor_picture
+from attncourse.pictures.alt_text import format_number
+from attncourse.pictures.matrices import (
+    HEIGHT,
+    NUMBER,
+    matrix_picture,
+    short_number,
+    tensor_picture,
+)
 from attncourse.pictures.palette import PAPER, QUIET, WRONG, head_color, tint, weight_color
 from attncourse.pictures.scene import Scene
 from attncourse.pictures.tables import FaultTable, ShapeTable
@@ -62,7 +68,7 @@ A, B, C = (torch.tensor(v) for v in ([[0.5, 0.5]], [[1.0], [2.0]], [3.0, 0.5]))
 PICTURES = {  # with what their alt texts say, among other things
     "weights": (
         pictures.weights_picture(causal_weights(2), TOKENS, FUTURE),
-        ["head 0: ", "head 1: ", say_number(causal_weights(2)[0, 1].max().item()), "is gray"],
+        ["head 0: ", "head 1: ", format_number(causal_weights(2)[0, 1].max().item()), "is gray"],
     ),
     "weights, many heads": (
         pictures.weights_picture(causal_weights(11), TOKENS, FUTURE, cell=17), ["head 10: "]
@@ -98,13 +104,13 @@ PICTURES = {  # with what their alt texts say, among other things
         ["(1, 2, 5, 5)", "Head 1: "],
     ),
     "product": (
-        pictures.product_picture(
+        pictures.matmul_picture(
             numbers(5, 3), numbers(3, 4) / 4, ["abc"] * 5, ("x", "W", "y"), 2, (1, 2)
         ),
         ["x  (5, 3)", "W  (3, 4)", "y  (5, 4)", "Row 1 of x and column 2 of W are framed"],
     ),
     "product of joined heads": (
-        pictures.product_picture(A, B, ["t"], ("z", "W_out", "out"), 2, (0, 0), inner=True),
+        pictures.matmul_picture(A, B, ["t"], ("z", "W_out", "out"), 2, (0, 0), inner=True),
         ["out  (1, 1)", "columns of z, rows of W_out"],
     ),
     "head": (pictures.head_picture(head()), ["query of one", f"Your {causal_weights()[4, 0]:.2f}"]),
@@ -120,11 +126,11 @@ PICTURES = {  # with what their alt texts say, among other things
         pictures.bars_picture({"a": 80.0, "b": 40.0}, "Times, ms", ".0f"), ["ms. a: 80; b: 40."]
     ),
     "losses": (
-        pictures.losses_picture({"mine": [2.0, 1.0]}, "Loss", ("guess", 1.5), "steps"),
+        pictures.loss_curves_picture({"mine": [2.0, 1.0]}, "Loss", ("guess", 1.5), "steps"),
         ["mine begins at 2.00 and ends at 1.00", "guess 1.500"],
     ),
     "training maps": (
-        pictures.training_maps_picture(
+        pictures.training_heatmaps_picture(
             {"L0H0": torch.tensor([[math.nan, 0.0], [math.nan, 0.7]]), "L0H1": B.expand(2, 2) / 2},
             [0, 20], (0, 1), 0,
         ),
@@ -170,7 +176,7 @@ def test_weights_stand_in_their_cells(cell):
     """Queries down, keys across; what is masked is gray; a small cell has no number."""
     scene = pictures.weights_picture(causal_weights(3), TOKENS, FUTURE, cell=cell)
     cells = boxes(scene, cell, cell)
-    assert scene.named("map") == cells[::25]
+    assert scene.boxes_named("map") == cells[::25]
     for box, (h, q, k) in zip(cells, itertools.product(range(3), range(5), range(5)), strict=True):
         first, weight = cells[25 * h], causal_weights(3)[h, q, k].item()
         assert (box.x, box.y) == (first.x + cell * k, first.y + cell * q)
@@ -184,7 +190,7 @@ def test_nan_is_hatched_and_what_is_marked_or_above_one_is_framed():
     scene = pictures.weights_picture(weights, TOKENS[:2], marked=marked)
     assert [box.hatched for box in boxes(scene, 40, 40)] == [True, False, False, False]
     assert "Hatched cells are NaN." in scene.alt
-    first = scene.named("map")[0]
+    first = scene.boxes_named("map")[0]
     (red,) = (box for box in boxes(scene, 37, 37) if box.stroke == WRONG)
     assert (red.x, red.y) == (first.x + 40 + 1.5, first.y + 1.5)
     assert [box.y > first.y + 40 for box in boxes(scene, 32, 32)] == [True]
@@ -205,9 +211,9 @@ def test_columns_have_the_color_of_their_head():
     cells = [box for box in boxes(scene, NUMBER, HEIGHT) if box.fill]
     own = [tint(head_color(h), 0.22) for h in (0, 0, 1, 1)]
     assert [box.fill for box in cells] == [QUIET] * 15 + own * 3 + own * 5  # x, W, their product
-    x, w, product = scene.named("matrix")
+    x, w, product = scene.boxes_named("matrix")
     assert (product.x, product.y) == (w.x, x.y)  # a column under that of W, a row beside that of x
-    over, under = (PICTURES["product of joined heads"][0].named("matrix")[i] for i in (1, 2))
+    over, under = (PICTURES["product of joined heads"][0].boxes_named("matrix")[i] for i in (1, 2))
     assert (over.fill, under.fill) == (own[0], QUIET)
 
 
@@ -216,7 +222,12 @@ def test_an_exact_zero_looks_like_no_other_number():
     zero, tiny, nan = (box for box in scene.items if getattr(box, "fill", None))
     assert zero.fill == "#ffffff" != tiny.fill
     assert (nan.fill, nan.hatched) == (PAPER, True)
-    assert [brief(x) for x in (0.0004, 8.488, 21.27, 640.2)] == ["<.01", "8.49", "21.3", "640"]
+    assert [short_number(x) for x in (0.0004, 8.488, 21.27, 640.2)] == [
+        "<.01",
+        "8.49",
+        "21.3",
+        "640",
+    ]
 
 
 def test_a_fault_table_strikes_through_what_an_answer_rules_out():

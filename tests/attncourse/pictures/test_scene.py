@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from PIL import Image, ImageColor
 
-from attncourse.pictures.palette import INK, PAPER, line_color, on_white
-from attncourse.pictures.scene import Box, Line, Scene, Words, caption, in_rows
+from attncourse.pictures.palette import INK, PAPER, hex_color, line_color
+from attncourse.pictures.scene import Box, Line, Scene, Text, add_caption, arrange_in_rows
 from support.pictures import SVG, overlapping, pixels, texts
 
 RED, BLUE, ORANGE = "#ff0000", "#0000ff", "#E69F00"
@@ -21,7 +21,7 @@ SCENE = Scene(
         Box(10, 10, 20, 30, fill=RED),
         Box(60, 10, 20, 20, fill=PAPER, hatched=True),
         Line(((40, 5), (40, 55)), stroke=BLUE, width=4),
-        Words(50, 50, 'a < b & "c"', size=9),
+        Text(50, 50, 'a < b & "c"', size=9),
     ),
 )
 
@@ -62,7 +62,7 @@ def test_the_png_shows_the_svg_at_a_scale(scale):
         for name, c in (
             ("box", RED),
             ("line", BLUE),
-            ("paper", on_white(PAPER)),
+            ("paper", hex_color(PAPER)),
         )
     }
     assert at == colors
@@ -74,7 +74,7 @@ def test_the_png_shows_the_svg_at_a_scale(scale):
 
 def test_a_png_has_words():
     """The course's own fonts are found; a missing font draws nothing at all."""
-    for words in (Words(40, 20, "word"), Words(40, 20, "1.0", mono=True, bold=True)):
+    for words in (Text(40, 20, "word"), Text(40, 20, "1.0", mono=True, bold=True)):
         assert len(set(pixels(Scene(80, 40, "", (words,))).get_flattened_data())) > 10
 
 
@@ -97,23 +97,23 @@ def test_a_thin_mark_in_a_pale_hue_is_darker_than_a_cell():
 
 
 def test_a_negative_number_in_the_mono_font_has_a_true_minus():
-    items = Words(5, 5, "-0.5", mono=True), Words(5, 25, "-0.5"), Words(5, 45, "x[-1]", mono=True)
+    items = Text(5, 5, "-0.5", mono=True), Text(5, 25, "-0.5"), Text(5, 45, "x[-1]", mono=True)
     assert texts(ET.fromstring(Scene(50, 50, "", items).svg())) == ["−0.5", "-0.5", "x[-1]"]
 
 
 def test_scenes_side_by_side_and_under_each_other():
     one, other = (Scene(w, h, f"{w}.", (Box(1, 2, 3, 4),)) for w, h in ((100, 60), (50, 80)))
-    row = in_rows(one, other, gap=10)
+    row = arrange_in_rows(one, other, gap=10)
     assert (row.width, row.height, row.alt) == (160, 80, "100. 50.")
     assert [item[:2] for item in row.items] == [(1, 2), (111, 2)]
-    rows = in_rows(one, other, one, width=170, gap=10)
+    rows = arrange_in_rows(one, other, one, width=170, gap=10)
     assert (rows.width, rows.height) == (160, 150)
     assert [item[:2] for item in rows.items] == [(1, 2), (111, 2), (1, 92)]
 
 
 def test_a_caption_is_broken_into_lines_and_stands_in_the_alt_text():
     long = "A sentence that is much longer than the picture under it is wide, by far"
-    captioned = caption(SCENE, long)
+    captioned = add_caption(SCENE, long)
     assert " ".join(w.text for w in captioned.items[:-4]) == long
     assert captioned.alt == f"{long}. {SCENE.alt}"
     assert overlapping(captioned) == []
