@@ -115,7 +115,7 @@ audit: dev  ## change attnlib at 60 random places, list what no test notices (an
 
 clean:  ## remove .venv, caches and build output
 	test ! -e .git || git config --unset diff.jupyternotebook.command || true
-	-[ ! -x $(PY) ] || $(PY) -m attncourse forget
+	-[ ! -x $(PY) ] || $(PY) -m attncourse clear-cache
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -132,9 +132,9 @@ def borrowed() -> str:
         rows += "</tr>\n"
     heads = "".join(f'<th scope="col">{country}</th>' for country in sentence.COUNTRIES)
     return (
-        f'<figure class="borrowed"><figcaption>In <b>{carried} of {len(pairs)}</b> transplants the '
-        f"model says the lender's own answer. A row is a sentence, a column lends the numbers of "
-        f'{sentence.CARRIER}.</figcaption><div class="across"><table role="grid" '
+        f'<figure class="borrowed"><figcaption>In <b>{carried} of {len(pairs)}</b> patched runs '
+        f"the model says the lender's own answer. A row is a sentence, a column lends the numbers "
+        f'of {sentence.CARRIER}.</figcaption><div class="across"><table role="grid" '
         f'aria-label="borrowed answers"><tr><td></td>{heads}</tr>\n{rows}</table></div>'
         f'<p class="pointed">Point at an answer; press it, and the panel shows it.</p></figure>'
     )

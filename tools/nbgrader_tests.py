@@ -93,8 +93,8 @@ HIDDEN_TESTS: dict[str, list[str]] = {
     ],
     "block": [
         "block(torch.randn(1, 3, 4), type('', (), dict(zip(('attention', 'norm_1', 'norm_2', "
-        f"'widen', 'narrow'), (torch.sin, {norms}, lambda x: x.repeat(1, 1, 2).cumsum(-1), "
-        "torch.erf)))))"
+        f"'gate_proj', 'up_proj', 'down_proj'), (torch.sin, {norms}, lambda x: x.cumsum(-1), "
+        "lambda x: 2 - x.cumsum(-1), torch.erf)))))"
         for norms in ("torch.tanh, torch.cos", "torch.exp, torch.sigmoid")
     ],
     "CachedAttention": [

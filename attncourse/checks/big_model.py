@@ -236,7 +236,8 @@ def _block(
     """
     first, second = (getattr(layer, name, lambda read: read) for name in norms)
     a = adds[0] * x + layer.attention(first(x))
-    gate, up = layer.widen(second(x if is_parallel else a)).chunk(2, dim=-1)
+    read = second(x if is_parallel else a)
+    gate, up = layer.gate_proj(read), layer.up_proj(read)
     made = {
         "swiglu": F.silu(gate) * up,
         "exchanged": gate * F.silu(up),
@@ -246,14 +247,14 @@ def _block(
         "gelu": F.gelu(gate) * up,
         "none": 0 * up,
     }[act]
-    return adds[1] * a + layer.narrow(made)  # type: ignore[no-any-return]
+    return adds[1] * a + layer.down_proj(made)  # type: ignore[no-any-return]
 
 
 @exercise_check(reference=_block)
 def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
     """Check a function that adds to x what attention writes, then what a gated MLP writes.
 
-    It takes x and a layer, which has attention, norm_1, norm_2, widen and narrow.
+    It takes x and a layer, which has attention, norm_1, norm_2, gate_proj, up_proj, down_proj.
 
     >>> check_block(lambda x, layer: x + layer.attention(layer.norm_1(x)))
     Attention is added, and the MLP is missing.
@@ -279,6 +280,7 @@ def _layer(seed: int, width: int = 10, mlp_width: int = 14) -> SimpleNamespace:
         attention=lambda read: attn_weights @ read @ out,
         norm_1=lambda read: F.rms_norm(read, (width,), scales[0], 1e-5),
         norm_2=lambda read: F.rms_norm(read, (width,), scales[1], 1e-5),
-        widen=lambda read: read @ wide,
-        narrow=lambda made: made @ thin,
+        gate_proj=lambda read: read @ wide[:, :mlp_width],
+        up_proj=lambda read: read @ wide[:, mlp_width:],
+        down_proj=lambda made: made @ thin,
     )

@@ -1,4 +1,4 @@
-"""The `attncourse` command: lab, check and forget.
+"""The `attncourse` command: lab, check and clear-cache.
 
 It imports PyTorch only where it must, so `--help` answers at once.
 """
@@ -49,8 +49,8 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=60.0, help="how long it may take (default: 60)"
     )
     one.set_defaults(do=check)
-    one = commands.add_parser("forget", help="remove what was unpacked of the language model")
-    one.set_defaults(do=forget)
+    one = commands.add_parser("clear-cache", help="remove the unpacked language model")
+    one.set_defaults(do=clear_cache)
     return parser
 
 
@@ -80,9 +80,9 @@ def check(asked: argparse.Namespace) -> int:
     return status
 
 
-def forget(_asked: argparse.Namespace) -> int:
-    """Remove what was kept of the language model, and print what that was."""
-    from attncourse.language import forget
+def clear_cache(_asked: argparse.Namespace) -> int:
+    """Remove the cached weights of the language model, and print what that was."""
+    from attncourse.language import clear_cache
 
-    print(forget())
+    print(clear_cache())
     return 0

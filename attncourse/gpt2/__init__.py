@@ -4,5 +4,5 @@ The weights are not part of the course: sizes counts its parameters, and recorde
 scores and weights that others published.
 """
 
-from attncourse.gpt2.recorded import TEXTS, RecordedText, recorded
+from attncourse.gpt2.recorded import TEXTS, RecordedText, recorded_attention
 from attncourse.gpt2.sizes import SIZES, Gpt2Size, cache_bytes, parameter_parts

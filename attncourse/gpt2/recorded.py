@@ -29,7 +29,7 @@ class RecordedText(NamedTuple):
     token_ids: Tensor  # their numbers in GPT-2's vocabulary, int64, (num_tokens)
 
 
-def recorded(name: str) -> RecordedText:
+def recorded_attention(name: str) -> RecordedText:
     """Return one of the five texts with the scores and weights of all 144 heads.
 
     Args:
@@ -38,9 +38,9 @@ def recorded(name: str) -> RecordedText:
     Raises:
         ValueError: no text is stored under this name; the message lists the names.
 
-    >>> recorded("spaceship").tokens
+    >>> recorded_attention("spaceship").tokens
     ('As', ' the', ' spaceship', ' was', ' approaching', ' the')
-    >>> recorded("spaceship").weights[4, 11].argmax(dim=-1).tolist()  # the previous token
+    >>> recorded_attention("spaceship").weights[4, 11].argmax(dim=-1).tolist()  # the previous token
     [0, 0, 1, 2, 3, 4]
     """
     if name not in TEXTS:

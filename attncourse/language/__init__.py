@@ -7,25 +7,25 @@ has the logits of another implementation, and parallel divides the heads over pr
 """
 
 from attncourse.language import copies
-from attncourse.language.interventions import Cut, Mute, Put
+from attncourse.language.interventions import Ablate, Patch, PathPatch
 from attncourse.language.load import ModelMissingError, language_model
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.reader import LanguageModel
 from attncourse.language.reference import reference_logits
 from attncourse.language.runs import Run
-from attncourse.language.weight_cache import forget
+from attncourse.language.weight_cache import clear_cache
 
 __all__ = [
-    "Cut",
+    "Ablate",
     "Head",
     "LanguageModel",
     "LlamaSize",
     "ModelMissingError",
-    "Mute",
-    "Put",
+    "Patch",
+    "PathPatch",
     "Run",
+    "clear_cache",
     "copies",
-    "forget",
     "language_model",
     "reference_logits",
 ]

@@ -10,10 +10,10 @@ from torch import Tensor
 LENGTH = 40  # of a copy
 
 
-def twice(seed: int = 0) -> list[int]:
+def repeated_tokens(seed: int = 0) -> list[int]:
     """Return 40 random tokens, then the same again, after a first one.
 
-    >>> tokens = twice()
+    >>> tokens = repeated_tokens()
     >>> len(tokens), tokens[1:41] == tokens[41:]
     (81, True)
     """
@@ -22,32 +22,33 @@ def twice(seed: int = 0) -> list[int]:
     return [1, *tokens, *tokens]
 
 
-def after_others() -> list[int]:
-    """Return the second copy of twice() after 40 tokens of another draw: nothing comes twice.
+def unrepeated_tokens() -> list[int]:
+    """Return the second copy of repeated_tokens() after 40 other tokens: nothing comes twice.
 
-    >>> after_others()[41:] == twice()[41:], after_others()[1:41] == twice()[1:41]
+    >>> tokens = unrepeated_tokens()
+    >>> tokens[41:] == repeated_tokens()[41:], tokens[1:41] == repeated_tokens()[1:41]
     (True, False)
     """
-    return twice(3)[: LENGTH + 1] + twice()[LENGTH + 1 :]
+    return repeated_tokens(3)[: LENGTH + 1] + repeated_tokens()[LENGTH + 1 :]
 
 
-def half_another() -> list[int]:
-    """Return the first copy of twice(), at even positions with the tokens of another draw.
+def half_replaced_tokens() -> list[int]:
+    """Return the first copy of repeated_tokens(), with other tokens at even positions.
 
-    >>> [mine == own for mine, own in zip(half_another(), twice())][:5]
+    >>> [mine == own for mine, own in zip(half_replaced_tokens(), repeated_tokens())][:5]
     [True, True, False, True, False]
     """
-    tokens = twice()[: LENGTH + 1]
-    tokens[2::2] = twice(3)[2 : LENGTH + 1 : 2]
+    tokens = repeated_tokens()[: LENGTH + 1]
+    tokens[2::2] = repeated_tokens(3)[2 : LENGTH + 1 : 2]
     return tokens
 
 
-def found_by(keys: Iterable[int]) -> Tensor:
+def induction_targets(keys: Iterable[int]) -> Tensor:
     """Mark keys of the first copy for the queries that look for them, bool, (81, 81).
 
     A query looks for the key after its own token: for key k it is k - 1 + 40.
 
-    >>> found_by([10]).nonzero().tolist()
+    >>> induction_targets([10]).nonzero().tolist()
     [[49, 10]]
     """
     marked = torch.zeros(2 * LENGTH + 1, 2 * LENGTH + 1, dtype=torch.bool)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attncourse.language.model import LlamaSize
-from attncourse.language.words import new_tokenizer
+from attncourse.language.tokenizer import new_tokenizer
 from attnlib.convert import PROJECTIONS
 
 if TYPE_CHECKING:
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 OUTSIDE = {  # ours: the file's
     "token_embedding.weight": "token_embd.weight",
     "final_norm.weight": "output_norm.weight",
-    "read_out.weight": "output.weight",
+    "lm_head.weight": "output.weight",
 }
 INSIDE = {  # for each layer; of several parts the rows stand one below the other
     "norm_1.weight": ("attn_norm",),
     "norm_2.weight": ("ffn_norm",),
     "attention.W_qkv.weight": ("attn_q", "attn_k", "attn_v"),
     "attention.out_proj.weight": ("attn_output",),
-    "widen.weight": ("ffn_gate", "ffn_up"),
-    "narrow.weight": ("ffn_down",),
+    "gate_proj.weight": ("ffn_gate",),
+    "up_proj.weight": ("ffn_up",),
+    "down_proj.weight": ("ffn_down",),
 }
 LIST, TEXT, CONTROL = 9, 8, 3  # the format's numbers for kinds of fields, and of tokens
 
@@ -49,7 +50,7 @@ class LlamaFile:
             num_heads=self._field("llama.attention.head_count"),
             num_kv_heads=self._field("llama.attention.head_count_kv"),
             width=self._field("llama.embedding_length"),
-            hidden=self._field("llama.feed_forward_length"),
+            mlp_width=self._field("llama.feed_forward_length"),
             vocabulary=int(self.tensors["token_embd.weight"].shape[-1]),
             context_length=self._field("llama.context_length"),
             rotary_base=self._field("llama.rope.freq_base"),
@@ -83,7 +84,7 @@ class LlamaFile:
         return torch.from_numpy(dequantize(tensor.data, tensor.tensor_type))
 
 
-def in_file(size: LlamaSize, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def file_tensors(size: LlamaSize, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return a model's weights as its file has them; parts of what ours joins are views."""
     found = {theirs: state[ours] for ours, theirs in OUTSIDE.items() if ours in state}
     for layer in range(size.num_layers):
@@ -92,10 +93,9 @@ def in_file(size: LlamaSize, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
             ours = f"blocks.{layer}.{ours}"
             if ours not in state:  # an attention class with three projections
                 apart = [state[ours.replace("W_qkv", each)] for each in PROJECTIONS]
-            elif len(parts) == 3:
-                apart = list(torch.split(state[ours], list(size.widths)))
             else:
-                apart = list(state[ours].chunk(len(parts)))
+                rows = list(size.widths) if len(parts) == 3 else [len(state[ours])]
+                apart = list(torch.split(state[ours], rows))
             found |= zip(names, apart, strict=True)
     return found
 

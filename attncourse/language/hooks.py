@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.language.interventions import PARTS
-from attncourse.language.model import LlamaSize, by_head, matrix_of
+from attncourse.language.model import LlamaSize, matrix_of, split_last
 from attnlib.convert import PROJECTIONS
 
-Reads = Mapping[str, Tensor]  # what queries, keys or values are made of, in the place of x
+Inputs = Mapping[str, Tensor]  # what queries, keys or values are made of, in the place of x
 
 
-class Attended(NamedTuple):
+class AttentionResult(NamedTuple):
     """What an attention module did.
 
     Args:
@@ -35,14 +35,14 @@ class Attended(NamedTuple):
     maps: dict[str, Tensor]
 
 
-def attend(
+def run_attention(
     attention: nn.Module,
     size: LlamaSize,
     x: Tensor,
     edit: Callable[[Tensor], None],
-    instead: Mapping[tuple[int, ...], Reads] | None = None,
+    instead: Mapping[tuple[int, ...], Inputs] | None = None,
     **options: Any,
-) -> Attended:
+) -> AttentionResult:
     """Run an attention module, and change what its heads read and hand over.
 
     Args:
@@ -77,14 +77,14 @@ def _attend_once(
     size: LlamaSize,
     x: Tensor,
     edit: Callable[[Tensor], None],
-    reads: Reads,
+    reads: Inputs,
     **options: Any,
-) -> Attended:
+) -> AttentionResult:
     kept: list[Tensor] = []
     maps: dict[str, Tensor] = {}
 
     def before_out_proj(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        numbers = by_head(inputs[0], size.head_dim).clone()
+        numbers = split_last(inputs[0], size.head_dim).clone()
         edit(numbers)
         kept.append(numbers)
         return (numbers.flatten(-2),)
@@ -94,7 +94,7 @@ def _attend_once(
             if part in reads:
                 made = made.clone()
                 made[..., columns] = module.forward(reads[part])[..., columns]
-            heads = by_head(made[..., columns], size.head_dim).transpose(1, 2)
+            heads = split_last(made[..., columns], size.head_dim).transpose(1, 2)
             maps[part] = heads.repeat_interleave(size.num_heads // heads.shape[1], dim=1)
         return made
 
@@ -107,7 +107,7 @@ def _attend_once(
         returned = attention(x, **options)
     if isinstance(returned, tuple):
         returned, maps["weights"] = returned
-    return Attended(returned, kept[0], maps)
+    return AttentionResult(returned, kept[0], maps)
 
 
 def _projections(attention: nn.Module) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _columns(attention: nn.Module, module: nn.Module, size: LlamaSize) -> dict[s
     return {part: slice(None) for part, name in names if getattr(attention, name) is module}
 
 
-def adopt(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
+def share_weights(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
     """Give a module the weights of another, as views where they fit; its biases become 0.
 
     Both have W_query, W_key, W_value (or W_qkv) and out_proj.

@@ -1,7 +1,7 @@
-"""What can be changed while a model reads: mute a head, put other numbers in, cut a path.
+"""Interventions in a run: ablation, activation patching and path patching.
 
-The field calls these ablation, activation patching and path patching. Each is a value; a run takes
-any number of them, and where two concern the same numbers, the later one has the last word.
+Each is a value. A run takes any number of them; where two change the same numbers, the later one
+counts.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ At = int | Sequence[int] | None
 
 
 @dataclass(frozen=True)
-class Mute:
-    """Silence a head: the numbers that it hands over become 0 (ablation).
+class Ablate:
+    """Set the output of a head, before out_proj, to 0 (zero ablation).
 
     Args:
         layer: of the head, counted from 0.
         head: in its layer.
         at: at which tokens, counted from 0, or from -1 for the last; None means everywhere.
 
-    >>> Mute(23, 4)
-    Mute(layer=23, head=4, at=None)
+    >>> Ablate(23, 4)
+    Ablate(layer=23, head=4, at=None)
     """
 
     layer: int
@@ -38,14 +38,14 @@ class Mute:
 
 
 @dataclass(frozen=True, eq=False)
-class Put:
-    """Hand over other numbers than the head's own (activation patching).
+class Patch:
+    """Replace the output of a head, before out_proj, by other numbers (activation patching).
 
     Args:
         layer: of the head, counted from 0.
         head: in its layer.
         numbers: floating, (head_dim) or, one row for each token of at, (len(at), head_dim); such
-            as run.head(layer, head) of another run.
+            as run.head_output(layer, head) of another run.
         at: at which tokens, counted from 0, or from -1 for the last; None means everywhere.
     """
 
@@ -56,15 +56,15 @@ class Put:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Take what one head wrote out of what another reads, and out of nothing else (path patching).
+class PathPatch:
+    """Take what one head wrote out of what one other head reads (path patching).
 
     Args:
         writer: (layer, head) of the head whose write is taken out.
         reader: (layer, head) of the head that goes without it, in a later layer.
         part: what the reader makes without it: queries, keys or values.
 
-    >>> Cut((16, 0), (18, 6), "keys").part
+    >>> PathPatch((16, 0), (18, 6), "keys").part
     'keys'
 
     Source: Wang et al. 2022, section 3.1, where the same path of another text takes its place.
@@ -75,12 +75,12 @@ class Cut:
     part: str
 
 
-Intervention = Mute | Put | Cut
+Intervention = Ablate | Patch | PathPatch
 
 
 def require_fits(change: object, size: LlamaSize, num_tokens: int) -> None:
     """Raise unless a change names heads and tokens that are there, and has their shape."""
-    if isinstance(change, Cut):
+    if isinstance(change, PathPatch):
         writer, reader = (_require_head(head, size) for head in (change.writer, change.reader))
         if writer.layer >= reader.layer:
             raise ValueError(
@@ -89,7 +89,7 @@ def require_fits(change: object, size: LlamaSize, num_tokens: int) -> None:
             )
         if change.part not in PARTS:
             raise ValueError(f"part={change.part!r} is not one of {', '.join(PARTS)}")
-    elif isinstance(change, Mute | Put):
+    elif isinstance(change, Ablate | Patch):
         _require_head((change.layer, change.head), size)
         places = list(range(num_tokens)) if change.at is None else places_of(change.at)
         for place in places:
@@ -98,10 +98,10 @@ def require_fits(change: object, size: LlamaSize, num_tokens: int) -> None:
                     f"at={place!r} is not a token: the text has {num_tokens}, 0 to "
                     f"{num_tokens - 1}, or -{num_tokens} to -1 from its end"
                 )
-        if isinstance(change, Put):
+        if isinstance(change, Patch):
             _require_numbers(change.numbers, size.head_dim, len(places))
     else:
-        raise TypeError(f"changes are Mute(...), Put(...) or Cut(...), not {change!r}")
+        raise TypeError(f"changes are Ablate(...), Patch(...) or PathPatch(...), not {change!r}")
 
 
 def places_of(at: int | Sequence[int]) -> list[int]:
@@ -120,7 +120,9 @@ def _require_head(head: tuple[int, int], size: LlamaSize) -> Head:
 
 def _require_numbers(numbers: object, head_dim: int, places: int) -> None:
     if not isinstance(numbers, Tensor) or not numbers.is_floating_point():
-        raise TypeError(f"numbers must be a floating tensor, as run.head returns, not {numbers!r}")
+        raise TypeError(
+            f"numbers must be a floating tensor, as run.head_output returns, not {numbers!r}"
+        )
     shapes = (head_dim,), (places, head_dim)
     if tuple(numbers.shape) not in shapes:
         raise ValueError(

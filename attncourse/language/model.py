@@ -37,7 +37,7 @@ class Head(NamedTuple):
 class LlamaSize:
     """How large a Llama is, and the numbers of its arithmetic.
 
-    hidden is the width of the small network in each block, epsilon is added under the root of
+    mlp_width is the width of the MLP in each block, epsilon is added under the root of
     each norm, is_tied says whether the embedding also makes the logits.
     """
 
@@ -45,7 +45,7 @@ class LlamaSize:
     num_heads: int
     num_kv_heads: int
     width: int
-    hidden: int
+    mlp_width: int
     vocabulary: int
     context_length: int
     rotary_base: float = 10000.0
@@ -75,7 +75,7 @@ class Block(nn.Module):
 
     Equation:
         a = x + attention(norm_1(x))
-        block(x) = a + narrow(silu(gate) * up),  [gate | up] = widen(norm_2(a))
+        block(x) = a + down_proj(silu(gate_proj(read)) * up_proj(read)),  read = norm_2(a)
 
     Source: Touvron et al. 2023, section 2.2.
     """
@@ -85,8 +85,9 @@ class Block(nn.Module):
         self.norm_1 = nn.RMSNorm(size.width, eps=size.epsilon)
         self.attention: nn.Module = new_attention(size)
         self.norm_2 = nn.RMSNorm(size.width, eps=size.epsilon)
-        self.widen = nn.Linear(size.width, 2 * size.hidden, bias=False)
-        self.narrow = nn.Linear(size.hidden, size.width, bias=False)
+        self.gate_proj = nn.Linear(size.width, size.mlp_width, bias=False)
+        self.up_proj = nn.Linear(size.width, size.mlp_width, bias=False)
+        self.down_proj = nn.Linear(size.mlp_width, size.width, bias=False)
 
     def forward(self, x: Tensor, **options: Any) -> Tensor:
         """Return x with what attention and the network add; options are for attention."""
@@ -95,11 +96,11 @@ class Block(nn.Module):
     def around(self, attend: Attend, x: Tensor) -> Tensor:
         """Return x with what attend, in the place of attention, and the network add."""
         x = x + attend(self.norm_1(x))  # (b, num_tokens, width)
-        read = self.norm_2(x)  # by one half, then the other: one product of both can take longer
-        gate, up = (F.linear(read, half) for half in self.widen.weight.chunk(2))
-        return x + cast(Tensor, self.narrow(F.silu(gate).mul_(up)))  # (b, num_tokens, width)
+        read = self.norm_2(x)
+        mixed = F.silu(self.gate_proj(read)).mul_(self.up_proj(read))  # (b, num_tokens, mlp_width)
+        return x + cast(Tensor, self.down_proj(mixed))  # (b, num_tokens, width)
 
-    def reads(self, x: Tensor) -> Tensor:
+    def attention_input(self, x: Tensor) -> Tensor:
         """Return what attention is given, (b, num_tokens, width)."""
         return cast(Tensor, self.norm_1(x))
 
@@ -122,7 +123,7 @@ class OwnBlock(Block):
         """Let the function do it, with attend as its layer's attention."""
         return self.own(x, SimpleNamespace(**dict(self.named_children()) | {"attention": attend}))
 
-    def reads(self, x: Tensor) -> Tensor:
+    def attention_input(self, x: Tensor) -> Tensor:
         """Return what the function gives to attention, (b, num_tokens, width)."""
         given: list[Tensor] = []
 
@@ -139,7 +140,7 @@ class OwnBlock(Block):
 class Llama(nn.Module):
     """The blocks of a Llama between its embedding and its logits.
 
-    >>> size = LlamaSize(2, 4, 2, width=8, hidden=5, vocabulary=11, context_length=7)
+    >>> size = LlamaSize(2, 4, 2, width=8, mlp_width=5, vocabulary=11, context_length=7)
     >>> model = Llama(size)
     >>> model.logits(model(model.token_embedding(torch.tensor([[3, 1, 4]])))).shape
     torch.Size([1, 3, 11])
@@ -156,7 +157,7 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.num_layers))
         self.final_norm = nn.RMSNorm(size.width, eps=size.epsilon)
         if not size.is_tied:
-            self.read_out = nn.Linear(size.width, size.vocabulary, bias=False)
+            self.lm_head = nn.Linear(size.width, size.vocabulary, bias=False)
 
     def forward(self, x: Tensor, caches: Sequence[Any] = (), first: int = 0) -> Tensor:
         """Run x, (b, num_tokens, width), through the blocks from the first on.
@@ -179,7 +180,7 @@ class Llama(nn.Module):
     @property
     def unembedding(self) -> Tensor:
         """The matrix that makes the logits, (vocabulary, width)."""
-        return (self.token_embedding if self.size.is_tied else self.read_out).weight
+        return (self.token_embedding if self.size.is_tied else self.lm_head).weight
 
     def new_caches(self, max_tokens: int) -> list[Any]:
         """Return an empty cache for each block: of its attention's new_cache, or a dictionary.
@@ -221,12 +222,12 @@ def matrix_of(attention: nn.Module, name: str) -> Tensor:
     return cast(Tensor, attention.get_submodule(name).weight)
 
 
-def by_head(x: Tensor, head_dim: int) -> Tensor:
-    """Cut the last dimension into heads, (..., num_heads, head_dim)."""
+def split_last(x: Tensor, head_dim: int) -> Tensor:
+    """PathPatch the last dimension into heads, (..., num_heads, head_dim)."""
     return x.view(*x.shape[:-1], -1, head_dim)
 
 
-def turned(x: Tensor, size: LlamaSize) -> Tensor:
+def apply_rotary(x: Tensor, size: LlamaSize) -> Tensor:
     """Return queries or keys with their rotary positions, (b, num_heads, num_tokens, head_dim)."""
     positions = torch.arange(x.shape[2])
     return rotate_interleaved(

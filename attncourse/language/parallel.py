@@ -91,7 +91,7 @@ def next_logits(model: LanguageModel, text: str) -> Tensor:
 def alone(model: LanguageModel, text: str, process: int, num_processes: int) -> str:
     """Return the likeliest next token if a process keeps its own heads and nothing is summed."""
     part = with_own_heads(model, process, num_processes, lambda out: out)
-    return model.words.decode([int(next_logits(part, text).argmax())])
+    return model.tokenizer.decode([int(next_logits(part, text).argmax())])
 
 
 def compare_with_one(model: LanguageModel, text: str, process: int, num_processes: int) -> str:
@@ -105,7 +105,7 @@ def compare_with_one(model: LanguageModel, text: str, process: int, num_processe
     together = next_logits(part, text)
     is_same = torch.allclose(together, next_logits(model, text), rtol=0, atol=1e-3)
     heads = own_part(torch.arange(model.size.num_heads), model.size, process, num_processes)
-    word = model.words.decode([int(together.argmax())])
+    word = model.tokenizer.decode([int(together.argmax())])
     return (
         f"process {process}: heads {heads[0]} to {heads[-1]} of each layer; together they say"
         f"{word}; the logits of one process, within 0.001: {is_same}"

@@ -8,12 +8,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attncourse.language.files import in_file
-from attncourse.language.hooks import adopt
+from attncourse.language.files import file_tensors
+from attncourse.language.hooks import share_weights
 from attncourse.language.interventions import Intervention
 from attncourse.language.model import Block, Head, Llama, OwnBlock
 from attncourse.language.runs import Run
-from attncourse.language.words import Words
+from attncourse.language.tokenizer import TextTokenizer
 
 Text = str | Sequence[int] | Tensor
 OwnArithmetic = Callable[[Tensor, Any], Tensor]  # of a block: from x and a layer to the new x
@@ -25,14 +25,16 @@ class LanguageModel:
 
     Args:
         llama: the model.
-        words: its tokenizer.
+        tokenizer: from texts to token ids, and back.
         end: id of the token that ends a text, or None.
         origin: what it is and where it is from, shown by its repr.
     """
 
-    def __init__(self, llama: Llama, words: Words, end: int | None, origin: str) -> None:
+    def __init__(
+        self, llama: Llama, tokenizer: TextTokenizer, end: int | None, origin: str
+    ) -> None:
         self.llama = llama
-        self.words = words
+        self.tokenizer = tokenizer
         self.end = end
         self.origin = origin
         self.size = llama.size
@@ -48,7 +50,7 @@ class LanguageModel:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all tensors in the model's file, by their names there."""
-        found = in_file(self.size, self.llama.state_dict())
+        found = file_tensors(self.size, self.llama.state_dict())
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
     def tensor(self, name: str) -> Tensor:
@@ -57,14 +59,14 @@ class LanguageModel:
         Raises:
             ValueError: no tensor has this name.
         """
-        found = in_file(self.size, self.llama.state_dict())
+        found = file_tensors(self.size, self.llama.state_dict())
         if name not in found:
             raise ValueError(f"the file has no tensor {name!r}; model.shapes has all names")
         return found[name]
 
     def read(self, text: Text, *changes: Intervention) -> Run:
-        """Read a text, or token ids, with any number of Mute, Put and Cut."""
-        return Run(self.llama, self.words, self.token_ids(text), changes)
+        """Read a text, or token ids, with any number of Ablate, Patch and PathPatch."""
+        return Run(self.llama, self.tokenizer, self.token_ids(text), changes)
 
     def with_attention(
         self, make: Callable[[], nn.Module], block: OwnArithmetic | None = None
@@ -77,22 +79,22 @@ class LanguageModel:
                 If its forward also takes return_weights, a run shows its weights; if it takes
                 cache, the model writes with one: of its new_cache, or an empty dictionary.
             block: the arithmetic of a block: takes x and a layer with attention, norm_1, norm_2,
-                widen and narrow, and returns the new x; None means ours.
+                gate_proj, up_proj and down_proj, and returns the new x; None means ours.
         """
         with torch.device("meta"):
             llama = Llama(self.size)
         llama.load_state_dict(self.llama.state_dict(), assign=True, strict=False)
         for new, old in zip(llama.blocks, self.llama.blocks, strict=True):
-            new.attention = adopt(make(), old.get_submodule("attention"), self.size)
+            new.attention = share_weights(make(), old.get_submodule("attention"), self.size)
         if block is not None:
             llama.blocks = nn.ModuleList(OwnBlock(cast(Block, own), block) for own in llama.blocks)
         llama.eval().requires_grad_(False)
-        return LanguageModel(llama, self.words, self.end, self.origin)
+        return LanguageModel(llama, self.tokenizer, self.end, self.origin)
 
     def token_ids(self, text: Text) -> Tensor:
         """Return the token ids of a text, (num_tokens), or raise if it cannot be read."""
         if isinstance(text, str):
-            text = self.words.encode(text)
+            text = self.tokenizer.encode(text)
         found = text.tolist() if isinstance(text, Tensor) else list(text)
         if not found:
             raise ValueError("text is empty: write at least one word")
@@ -103,7 +105,7 @@ class LanguageModel:
             raise ValueError(f"text has {len(found)} tokens, and the model reads {most} at most")
         return torch.tensor(found)
 
-    def write(
+    def generate(
         self,
         text: Text,
         num_tokens: int = 20,
@@ -125,14 +127,14 @@ class LanguageModel:
         """
         token_ids = self.token_ids(text).tolist()
         try:
-            for token in self.tokens_after(token_ids, num_tokens, temperature, top_k, seed):
+            for token in self.generate_ids(token_ids, num_tokens, temperature, top_k, seed):
                 token_ids.append(token)
         except KeyboardInterrupt:
             pass
-        return self.words.decode(token_ids).rstrip(HALF)
+        return self.tokenizer.decode(token_ids).rstrip(HALF)
 
     @torch.inference_mode()
-    def tokens_after(
+    def generate_ids(
         self,
         token_ids: Sequence[int],
         num_tokens: int,

@@ -22,14 +22,14 @@ class Reference(NamedTuple):
     likeliest: Tensor  # token ids, (10), the likeliest first
     logits: Tensor  # theirs, (10)
 
-    def off(self, run: Run) -> float:
+    def largest_difference(self, run: Run) -> float:
         """Return how far a run's logits of these ten tokens are from theirs, at most."""
         return float((run.next_logits[self.likeliest] - self.logits).abs().max())
 
     def agrees(self, run: Run) -> bool:
         """Say whether the same ten are a run's likeliest, each logit within 0.001 of theirs."""
         likeliest = run.next_logits.topk(10).indices
-        return torch.equal(likeliest, self.likeliest) and self.off(run) < 1e-3
+        return torch.equal(likeliest, self.likeliest) and self.largest_difference(run) < 1e-3
 
 
 def reference_logits() -> list[Reference]:

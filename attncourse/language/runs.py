@@ -10,10 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncourse.language.hooks import Attended, Reads, attend
-from attncourse.language.interventions import Cut, Intervention, Mute, places_of, require_fits
-from attncourse.language.model import Block, Llama, by_head, matrix_of, turned
-from attncourse.language.words import Words
+from attncourse.language.hooks import AttentionResult, Inputs, run_attention
+from attncourse.language.interventions import (
+    Ablate,
+    Intervention,
+    PathPatch,
+    places_of,
+    require_fits,
+)
+from attncourse.language.model import Block, Llama, apply_rotary, matrix_of, split_last
+from attncourse.language.tokenizer import TextTokenizer
 from attncourse.next_words import NextWords
 
 
@@ -22,7 +28,7 @@ class Run:
 
     Args:
         llama: the model that reads it.
-        words: the model's tokenizer.
+        tokenizer: the model's.
         token_ids: int64, (num_tokens).
         changes: the interventions.
         below: an earlier run of the same tokens: what both have in common is taken from it.
@@ -32,7 +38,7 @@ class Run:
     def __init__(
         self,
         llama: Llama,
-        words: Words,
+        tokenizer: TextTokenizer,
         token_ids: Tensor,
         changes: tuple[Intervention, ...] = (),
         below: Run | None = None,
@@ -40,9 +46,9 @@ class Run:
         for change in changes:
             require_fits(change, llama.size, len(token_ids))
         self.llama, self.size = llama, llama.size
-        self.words = words
+        self.tokenizer = tokenizer
         self.token_ids = token_ids
-        self.tokens = words.pieces(token_ids.tolist())
+        self.tokens = tokenizer.token_texts(token_ids.tolist())
         self.changes = changes
         # the residual stream before each layer and after the last, (1, num_tokens, width)
         self.residual = [llama.token_embedding(token_ids)[None]]
@@ -59,9 +65,9 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run of {len(self.tokens)} tokens{''.join(f', {c}' for c in self.changes)}>"
 
-    def again(self, *changes: Intervention) -> Run:
+    def rerun(self, *changes: Intervention) -> Run:
         """Return a run of the same text with other interventions, in the place of this one's."""
-        return Run(self.llama, self.words, self.token_ids, changes, below=self)
+        return Run(self.llama, self.tokenizer, self.token_ids, changes, below=self)
 
     # What the model says
 
@@ -88,12 +94,12 @@ class Run:
     def next_words(self, how_many: int = 5) -> NextWords:
         """Return the likeliest next tokens with their probabilities."""
         likeliest = self.probabilities.topk(how_many)
-        words = [word.strip() for word in self.words.pieces(likeliest.indices.tolist())]
+        words = [word.strip() for word in self.tokenizer.token_texts(likeliest.indices.tolist())]
         return NextWords(zip(words, likeliest.values.tolist(), strict=True))
 
     def probability(self, word: str) -> float:
         """Return the probability that the text goes on with a word of one token."""
-        return float(self.probabilities[self.words.token_of(word)])
+        return float(self.probabilities[self.tokenizer.token_id(word)])
 
     # What its heads did
 
@@ -102,36 +108,31 @@ class Run:
         """What all heads handed over, (num_layers, num_heads, num_tokens, head_dim)."""
         return torch.cat(self.handed_over).transpose(1, 2)
 
-    def head(self, layer: int, head: int, at: int | None = -1) -> Tensor:
+    def head_output(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head handed over at a token, (head_dim); at each if at is None."""
         self._require(layer, head, at)
         return _at(self.handed_over[layer][0, :, head], at).clone()
 
     @torch.no_grad()
-    def reads(self, layer: int) -> Tensor:
+    def attention_input(self, layer: int) -> Tensor:
         """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
         self._require(layer, 0)
-        return self._block(layer).reads(self.residual[layer])[0]
+        return self._block(layer).attention_input(self.residual[layer])[0]
 
-    def queries_unturned(self, layer: int, head: int) -> Tensor:
-        """Return a head's queries before their positions turn them, (num_tokens, head_dim)."""
-        self._require(layer, head)
-        return self._attended(layer).maps["queries"][0, head]
-
-    def write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
+    def head_write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
-        columns = by_head(self._out_proj(layer), self.size.head_dim)[:, head]
+        columns = split_last(self._out_proj(layer), self.size.head_dim)[:, head]
         return _at(self.handed_over[layer][0, :, head], at) @ columns.T
 
-    def writes(self, at: int = -1) -> Tensor:
+    def head_writes(self, at: int = -1) -> Tensor:
         """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
         self._require(0, 0, at)
         matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.handed_over))])
-        columns = by_head(matrices, self.size.head_dim)
+        columns = split_last(matrices, self.size.head_dim)
         return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
 
-    def adds_to(self, word: str) -> Tensor:
+    def logit_attribution(self, word: str) -> Tensor:
         """Return what each head's write at the last token adds to a word's logit by itself.
 
         The scale of the final norm is taken as it is in this run; what later layers make of a write
@@ -141,11 +142,13 @@ class Run:
             (num_layers, num_heads).
         """
         scale = self.residual[-1][0, -1].square().mean().add(self.size.epsilon).rsqrt()
-        spoken = self.llama.unembedding[self.words.token_of(word)] * self.llama.final_norm.weight
-        added: Tensor = self.writes() @ spoken * scale
+        spoken = (
+            self.llama.unembedding[self.tokenizer.token_id(word)] * self.llama.final_norm.weight
+        )
+        added: Tensor = self.head_writes() @ spoken * scale
         return added
 
-    def weights(self, layer: int, head: int | None = None) -> Tensor:
+    def attn_weights(self, layer: int, head: int | None = None) -> Tensor:
         """Return a head's attention weights, (num_tokens, num_tokens); or those of its layer.
 
         They are what the attention module itself returns.
@@ -154,56 +157,56 @@ class Run:
         found = self._attended(layer, return_weights=True).maps["weights"][0]
         return found if head is None else found[head]
 
-    def scores(self, layer: int, head: int | None = None) -> Tensor:
+    def attn_scores(self, layer: int, head: int | None = None) -> Tensor:
         """Return a head's queries times keys, (num_tokens, num_tokens); or those of its layer.
 
         They are neither divided by sqrt(head_dim) nor masked yet.
         """
         self._require(layer, head or 0)
         maps = self._attended(layer).maps
-        queries, keys = (turned(maps[part], self.size)[0] for part in ("queries", "keys"))
+        queries, keys = (apply_rotary(maps[part], self.size)[0] for part in ("queries", "keys"))
         found = queries @ keys.transpose(-2, -1)  # (num_heads, num_tokens, num_tokens)
         return found if head is None else found[head]
 
-    def queries(self, layer: int, head: int) -> Tensor:
-        """Return what each token asks of a head, with its position, (num_tokens, head_dim)."""
-        return self._part("queries", layer, head)
+    def queries(self, layer: int, head: int, rotated: bool = True) -> Tensor:
+        """Return a head's queries, (num_tokens, head_dim), with or without rotary positions."""
+        return self._part("queries", layer, head, rotated)
 
-    def keys(self, layer: int, head: int) -> Tensor:
-        """Return what each token is found by in a head, with its position."""
-        return self._part("keys", layer, head)
+    def keys(self, layer: int, head: int, rotated: bool = True) -> Tensor:
+        """Return the keys that a head reads, (num_tokens, head_dim)."""
+        return self._part("keys", layer, head, rotated)
 
     def values(self, layer: int, head: int) -> Tensor:
-        """Return what each token hands over in a head, (num_tokens, head_dim)."""
-        return self._part("values", layer, head)
+        """Return the values that a head reads, (num_tokens, head_dim)."""
+        return self._part("values", layer, head, rotated=False)
 
-    def shares(self, marked: Tensor) -> Tensor:
+    def attention_on(self, marked: Tensor) -> Tensor:
         """Return how much of its weight each head has on marked keys, (num_layers, num_heads).
 
         Args:
             marked: bool, (num_tokens, num_tokens), queries down, keys across; the mean is over the
                 queries that have any.
         """
-        layers = [self.weights(layer) for layer in range(self.size.num_layers)]
+        layers = [self.attn_weights(layer) for layer in range(self.size.num_layers)]
         on_marked = (torch.stack(layers) * marked).sum(dim=-1)
         return on_marked[..., marked.any(dim=-1)].mean(dim=-1)
 
-    def read_aloud(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
+    def logit_lens(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
         """Return the tokens that a head's write speaks for, the loudest first.
 
         It goes through the scale of the final norm and the embedding, as the whole stream does.
         """
         spoken = self.llama.unembedding @ (
-            self.write(layer, head, at) * self.llama.final_norm.weight
+            self.head_write(layer, head, at) * self.llama.final_norm.weight
         )
         loudest = spoken.topk(how_many).indices.tolist()
-        return [word.strip() for word in self.words.pieces(loudest)]
+        return [word.strip() for word in self.tokenizer.token_texts(loudest)]
 
-    def mute_each(self, word: str | None = None) -> Tensor:
-        """Mute all heads in turn, and return what is left of a word's probability each time.
+    def ablate_each(self, word: str | None = None) -> Tensor:
+        """Ablate all heads in turn, and return what is left of a word's probability each time.
 
-        What lies below a muted head is taken from this run; the heads of a layer are muted side
-        by side. The run must be without interventions.
+        The layers below an ablated head are taken from this run, and the heads of a layer are
+        ablated in one batch. The run must be without interventions.
 
         Args:
             word: of one token; None means the one that is likeliest now.
@@ -214,16 +217,16 @@ class Run:
         from tqdm import tqdm
 
         layers = range(self.size.num_layers)
-        shown = tqdm(layers, "muting each head", file=sys.stdout, leave=False, mininterval=0.5)
-        return torch.stack([self.mute_layer(layer, word) for layer in shown])
+        shown = tqdm(layers, "ablating each head", file=sys.stdout, leave=False, mininterval=0.5)
+        return torch.stack([self.ablate_layer(layer, word) for layer in shown])
 
     @torch.no_grad()
-    def mute_layer(self, layer: int, word: str | None = None) -> Tensor:
-        """Mute the heads of one layer in turn, as mute_each does; return (num_heads)."""
+    def ablate_layer(self, layer: int, word: str | None = None) -> Tensor:
+        """Ablate the heads of one layer in turn, as ablate_each does; return (num_heads)."""
         if self.changes:
-            raise ValueError("heads are muted in turn in a run without changes; try run.again()")
+            raise ValueError("heads are ablated in turn in a run without changes; try run.rerun()")
         self._require(layer, 0)
-        token = int(self.probabilities.argmax()) if word is None else self.words.token_of(word)
+        token = int(self.probabilities.argmax()) if word is None else self.tokenizer.token_id(word)
         llama, size = self.llama, self.size
         heads = torch.arange(size.num_heads)
 
@@ -234,7 +237,7 @@ class Run:
         block = self._block(layer)
 
         def attention(read: Tensor) -> Tensor:
-            return attend(block.attention, size, read, mute_one_each).written
+            return run_attention(block.attention, size, read, mute_one_each).written
 
         x = llama(block.around(attention, x), first=layer + 1)
         probabilities = llama.logits(x[:, -1]).softmax(dim=-1)  # (num_heads, vocabulary)
@@ -253,43 +256,44 @@ class Run:
         return self._block(layer).around(attention, self.residual[layer])
 
     @torch.no_grad()
-    def _attended(self, layer: int, read: Tensor | None = None, **options: Any) -> Attended:
+    def _attended(self, layer: int, read: Tensor | None = None, **options: Any) -> AttentionResult:
         """Run the attention of a layer on what it read, with this run's interventions."""
 
         def edit(numbers: Tensor) -> None:
             for c in self.changes:
-                if not isinstance(c, Cut) and c.layer == layer:
+                if not isinstance(c, PathPatch) and c.layer == layer:
                     places = slice(None) if c.at is None else places_of(c.at)
                     numbers[:, places, c.head] = c.numbers.to(numbers)
 
         block = self._block(layer)
-        x = block.reads(self.residual[layer]) if read is None else read
-        return attend(block.attention, self.size, x, edit, self._cuts(layer), **options)
+        x = block.attention_input(self.residual[layer]) if read is None else read
+        return run_attention(block.attention, self.size, x, edit, self._cuts(layer), **options)
 
-    def _part(self, part: str, layer: int, head: int) -> Tensor:
+    def _part(self, part: str, layer: int, head: int, rotated: bool) -> Tensor:
         self._require(layer, head)
         found = self._attended(layer).maps[part]
-        found = found if part == "values" else turned(found, self.size)
-        return found[0, head]
+        return (apply_rotary(found, self.size) if rotated else found)[0, head]
 
-    def _cuts(self, layer: int) -> dict[tuple[int, ...], Reads]:
+    def _cuts(self, layer: int) -> dict[tuple[int, ...], Inputs]:
         """Return what the cut parts of a layer's heads read: the stream without some writes.
 
         Heads that go without the same writes read the same.
         """
         cuts: dict[int, tuple[tuple[int, int, str], ...]] = {}  # by head: writer and part
         for c in self.changes:
-            if isinstance(c, Cut) and c.reader[0] == layer:
+            if isinstance(c, PathPatch) and c.reader[0] == layer:
                 cuts[c.reader[1]] = (*cuts.get(c.reader[1], ()), (*c.writer, c.part))
         alike = {same: tuple(h for h in cuts if cuts[h] == same) for same in cuts.values()}
         return {heads: self._without(layer, same) for same, heads in alike.items()}
 
-    def _without(self, layer: int, writes: tuple[tuple[int, int, str], ...]) -> Reads:
+    def _without(self, layer: int, writes: tuple[tuple[int, int, str], ...]) -> Inputs:
         streams: dict[str, Tensor] = {}
         for writer, head, part in writes:
             stream = streams.get(part, self.residual[layer])
-            streams[part] = stream - self.write(writer, head, at=None)
-        return {part: self._block(layer).reads(stream) for part, stream in streams.items()}
+            streams[part] = stream - self.head_write(writer, head, at=None)
+        return {
+            part: self._block(layer).attention_input(stream) for part, stream in streams.items()
+        }
 
     def _block(self, layer: int) -> Block:
         return cast(Block, self.llama.blocks[layer])
@@ -298,12 +302,12 @@ class Run:
         return matrix_of(self._block(layer).attention, "out_proj")
 
     def _require(self, layer: int, head: int, at: int | None = None) -> None:
-        require_fits(Mute(layer, head, at), self.size, len(self.tokens))
+        require_fits(Ablate(layer, head, at), self.size, len(self.tokens))
 
 
 def _layer(change: Intervention) -> int:
     """Return the first layer that a change touches."""
-    return change.reader[0] if isinstance(change, Cut) else change.layer
+    return change.reader[0] if isinstance(change, PathPatch) else change.layer
 
 
 def _at(rows: Tensor, at: int | None) -> Tensor:

@@ -43,7 +43,7 @@ def cache_folder() -> Path:
     return user_cache_path("attncourse", appauthor=False)
 
 
-def forget() -> str:
+def clear_cache() -> str:
     """Remove all cached weights, and say what that was."""
     folder = cache_folder()
     if not folder.exists():

@@ -7,7 +7,7 @@ its twin. data/ holds these.
 """
 
 from attncourse.learning.mini import mini_model, sentences
-from attncourse.learning.model import AttentionModel, mute_head, reads_and_writes
+from attncourse.learning.model import AttentionModel, ablate_head, reads_and_writes
 from attncourse.learning.patterns import heads_with, is_ambiguous
 from attncourse.learning.peeking import UnmaskedAttention, losses_when_cut, without_mask
 from attncourse.learning.record import (

@@ -157,7 +157,7 @@ class MiniModel(nn.Module):
         """Read a text; each of its words must be one of the model's."""
         return self._read(text, None)
 
-    def read_muted(self, text: str) -> Reading:
+    def read_ablated(self, text: str) -> Reading:
         """Read a text while the head hands over zeros at the last word (ablation)."""
         return self._read(text, torch.zeros(2))
 

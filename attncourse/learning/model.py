@@ -106,7 +106,7 @@ def load_stored(model: Module, path: Path, key: object) -> Module:
     return model.eval()
 
 
-def mute_head(
+def ablate_head(
     model: AttentionModel, layer: int, head: int, places: slice = EVERYWHERE
 ) -> AttentionModel:
     """Return a copy of a model in which one head adds nothing.
@@ -117,13 +117,13 @@ def mute_head(
         model: it is not changed.
         layer: counted from 0, as the heads are.
         head: of this layer.
-        places: the places at which it is muted, counted from 0; slice(25) is 0 to 24.
+        places: the places at which it is ablated, counted from 0; slice(25) is 0 to 24.
 
     Raises:
         ValueError: there is no such layer or head.
 
     >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=1)
-    >>> attention = mute_head(model, layer=0, head=0).layers[0]
+    >>> attention = ablate_head(model, layer=0, head=0).layers[0]
     >>> torch.equal(attention(torch.ones(1, 1, 4))[0, 0], attention.out_proj.bias)
     True
 
@@ -131,8 +131,8 @@ def mute_head(
     """
     if not 0 <= layer < len(model.layers):
         raise ValueError(f"layer={layer}, but the model has layers 0 to {len(model.layers) - 1}")
-    muted = copy.deepcopy(model)
-    attention = muted.layers[layer]
+    ablated = copy.deepcopy(model)
+    attention = ablated.layers[layer]
     assert isinstance(attention, MultiHeadAttention)
     if not 0 <= head < attention.num_heads:
         raise ValueError(f"head={head}, but layer {layer} has heads 0 to {attention.num_heads - 1}")
@@ -144,7 +144,7 @@ def mute_head(
         return (context_vec,)
 
     attention.out_proj.register_forward_pre_hook(without)
-    return muted
+    return ablated
 
 
 def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:

@@ -82,7 +82,7 @@ def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> t
     """Return the share of right answers on the held-out batch, for two kinds of places.
 
     Args:
-        model: of the stored training, or a copy with heads muted.
+        model: of the stored training, or a copy with heads ablated.
         where: bool, (b, num_tokens) or (num_tokens): only these places count. None: all.
 
     Returns:

@@ -1,4 +1,4 @@
-// The panel of one's own letters: the two-layer model guesses each next one, and its heads are muted, all
+// The panel of one's own letters: the two-layer model guesses each next one, and its heads are ablated, all
 // of a head or place by place, by brushing. live.js precedes it in the same module.
 
 const HEADS = ["L0H0", "L0H1", "L1H0", "L1H1"];
@@ -15,8 +15,8 @@ function parametersOf({ shapes, bytes }) {
     }));
 }
 
-// The model on letters (by number); muted has pairs of a head, 0 to 3, and a place.
-export function readLetters(sheet, letters, muted = []) {
+// The model on letters (by number); ablated has pairs of a head, 0 to 3, and a place.
+export function readLetters(sheet, letters, ablated = []) {
     if (!opened.has(sheet)) opened.set(sheet, parametersOf(sheet));
     const made = opened.get(sheet), weights = [];
     const [token, position] = ["token", "position"].map(name => made[`${name}_embedding.weight`]);
@@ -26,7 +26,7 @@ export function readLetters(sheet, letters, muted = []) {
         const layer = { heads: 2, out_proj: at("out_proj.weight"), bias: at("out_proj.bias")[0] };
         for (const name of ["W_query", "W_key", "W_value"]) layer[name] = at(`${name}.weight`);
         const hands = rows => rows.map((row, i) => row.map((number, c) =>
-            muted.some(([head, place]) => place === i && head === 2 * l + Math.floor(c / 16)) ? 0 : number));
+            ablated.some(([head, place]) => place === i && head === 2 * l + Math.floor(c / 16)) ? 0 : number));
         const { written, weights: maps } = attend(x, layer, { hands });
         weights.push(...maps);
         x = x.map((row, i) => plus(row, written[i]));
@@ -37,7 +37,7 @@ export function readLetters(sheet, letters, muted = []) {
 
 export function mount(root, sheet, memory) {
     const MOST = sheet.longest, [first, last] = [sheet.letters[0], sheet.letters.at(-1)];
-    const start = { text: sheet.start, muted: [], place: sheet.start.length - 1 }; // muted: head * MOST + place
+    const start = { text: sheet.start, ablated: [], place: sheet.start.length - 1 }; // ablated: head * MOST + place
     const lettersOf = text => [...text.toLowerCase()].filter(letter => sheet.letters.includes(letter)).slice(0, MOST);
     const best = row => row.indexOf(Math.max(...row));
     const guessesOf = ({ logits }) => logits.map(row => sheet.letters[best(row)]);
@@ -58,8 +58,8 @@ export function mount(root, sheet, memory) {
         if (!asked.length) return ["Type eight letters or more, and then the same again."];
         const [before, after] = [plain, guesses].map(right);
         const whole = `of ${asked.length} letters after one that was there before`;
-        if (!state.muted.length) return [bold(`${before} right`), ` ${whole}.`];
-        return [bold(`${after} right`), `, ${before} without muting, ${whole}.`];
+        if (!state.ablated.length) return [bold(`${before} right`), ` ${whole}.`];
+        return [bold(`${after} right`), `, ${before} without ablation, ${whole}.`];
     };
     const show = () => {
         letters = lettersOf(state.text);
@@ -71,13 +71,13 @@ export function mount(root, sheet, memory) {
         }
         const place = Math.min(Math.max(state.place, 0), letters.length - 1);
         const numbers = letters.map(letter => sheet.letters.indexOf(letter));
-        const muted = state.muted.map(code => [Math.floor(code / MOST), code % MOST]);
+        const ablated = state.ablated.map(code => [Math.floor(code / MOST), code % MOST]);
         const plain = guessesOf(readLetters(sheet, numbers));
-        now = readLetters(sheet, numbers, muted);
+        now = readLetters(sheet, numbers, ablated);
         const guesses = guessesOf(now);
         tiles(plain, guesses, place);
         brushes(place);
-        none.style.visibility = state.muted.length ? "" : "hidden";
+        none.style.visibility = state.ablated.length ? "" : "hidden";
         status.tell(...line(plain, guesses));
     };
     const keep = (box, made) => { while (box.children.length > made) box.lastChild.remove(); };
@@ -97,19 +97,19 @@ export function mount(root, sheet, memory) {
     };
     const brushes = place => HEADS.forEach((name, head) => {
         const [toggle, cells] = (brush.children[head] ?? brush.appendChild(lineOf(name, head))).children;
-        const isMuted = i => state.muted.includes(MOST * head + i);
-        const off = upTo(letters.length).filter(isMuted).length;
+        const isAblated = i => state.ablated.includes(MOST * head + i);
+        const off = upTo(letters.length).filter(isAblated).length;
         toggle.setAttribute("aria-pressed", off === letters.length);
-        toggle.textContent = off === letters.length ? `${name} muted` : name;
+        toggle.textContent = off === letters.length ? `${name} ablated` : name;
         keep(cells, letters.length);
         letters.forEach((letter, i) => {
             const cell = cells.children[i] ?? cells.appendChild(cellOf(head, i));
             const weight = now.weights[head][place][i] ?? 0;
             cell.style.setProperty("--share", weight);
             cell.textContent = letter;
-            cell.className = isMuted(i) ? "attn-off" : "";
+            cell.className = isAblated(i) ? "attn-off" : "";
             cell.tabIndex = i === place ? 0 : -1;
-            cell.setAttribute("aria-pressed", isMuted(i));
+            cell.setAttribute("aria-pressed", isAblated(i));
             const said = `${name} at ${letter}, place ${i}; from place ${place}, weight ${two(weight)}`;
             cell.setAttribute("aria-label", said);
         });
@@ -124,28 +124,28 @@ export function mount(root, sheet, memory) {
         input.addEventListener("change", () => go({ place: i }));
         return element("label", {}, input, element("span"), element("small"));
     };
-    const setMuted = (codes, isOff) => go({ muted: toggled(state.muted, codes, isOff) });
+    const setAblated = (codes, isOff) => go({ ablated: toggled(state.ablated, codes, isOff) });
     const lineOf = (name, head) => {
         const toggle = button(name, () => {
             const all = upTo(letters.length, i => MOST * head + i);
-            setMuted(all, !all.every(code => state.muted.includes(code)));
+            setAblated(all, !all.every(code => state.ablated.includes(code)));
         });
         const cells = element("div", { role: "group", "aria-label": `${name}, place by place`, "data-head": head });
         return element("div", { class: "attn-line-of-head" }, toggle, cells);
     };
     const cellOf = (head, i) => element("button", { type: "button", "data-code": MOST * head + i });
     const brush = element("div", { class: "attn-brush" });
-    brushed(root, brush, code => state.muted.includes(code), (code, isOff) => setMuted([code], isOff));
+    brushed(root, brush, code => state.ablated.includes(code), (code, isOff) => setAblated([code], isOff));
     roving(brush, ({ dataset, parentElement }, across) =>
         across && dataset.code && parentElement.children[dataset.code % MOST + across]);
     const row = element("div", { class: "attn-tiles", role: "radiogroup", "aria-label": "letter that looks" });
     const [status, tooMuch] = [teller(), element("p", { class: "attn-note" })];
-    const none = button("Unmute all", () => go({ muted: [] }));
+    const none = button("Restore all", () => go({ ablated: [] }));
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, typed("Letters", field), status.box, tooMuch,
         headed("Your letters, each with the guess of the next one below. Choose the letter that looks",
             element("div", { class: "attn-line-of-head" }, none, row)),
-        headed("The heads: how much the chosen letter looks where. Brush over squares to mute a head there", brush),
+        headed("The heads: how much the chosen letter looks where. Brush over squares to ablate a head there", brush),
         element("p", { class: "attn-note" }, sheet.source));
     show();
 }

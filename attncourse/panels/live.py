@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attncourse.examples import journey
 from attncourse.gpt2.recorded import TEXTS as GPT2_TEXTS
-from attncourse.gpt2.recorded import recorded
+from attncourse.gpt2.recorded import recorded_attention
 from attncourse.learning.mini import CONTEXT_LENGTH, mini_model, page_data
 from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded_model, shown_tokens
 from attncourse.panels.gallery import build
@@ -182,7 +182,7 @@ def _painted() -> dict[str, Any]:
     ]
     gpt2 = [
         {"text": text.text, "tokens": list(text.tokens), "bytes": in_percent(text.weights)}
-        for text in map(recorded, GPT2_TEXTS)
+        for text in map(recorded_attention, GPT2_TEXTS)
     ]
     return {
         "models": [
@@ -197,7 +197,7 @@ def _painted() -> dict[str, Any]:
 
 def _draw_painted() -> Scene:
     """Return a painted pattern, one word back, and the three heads of GPT-2 most like it."""
-    text = recorded("spaceship")
+    text = recorded_attention("spaceship")
     count = len(text.tokens)
     painted = torch.ones(count - 1).diag(-1)
     looks = text.weights.diagonal(-1, -2, -1).mean(dim=-1)  # (num_layers, num_heads)

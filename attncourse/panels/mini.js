@@ -3,7 +3,7 @@
 
 const MIDDLE = 130; // of a plane, in pixels
 const radius = share => 3 + 9 * Math.sqrt(share); // of a point
-const OWN = "its own", MUTED = "muted", GIVEN = "your ◆", OTHER = "those of", AIMED = "your ●";
+const OWN = "its own", ABLATED = "ablated", GIVEN = "your ◆", OTHER = "those of", AIMED = "your ●";
 const DIAMOND = "M -12 0 L 0 -12 L 12 0 L 0 12 Z", ARROW = "M -23 -6 L -15 0 L -23 6";
 const MOTION = { duration: 250, easing: "ease-out" };
 
@@ -211,7 +211,7 @@ export function mount(root, sheet, memory) {
         for (const part of root.querySelectorAll(".attn-plane, .attn-scroll, .attn-ranking, .attn-stage-of-words"))
             part.toggleAttribute("inert", Boolean(said)); // it shows what was before
         if (said) return status.tell(said);
-        const given = { [MUTED]: [0, 0], [GIVEN]: state.numbers }[state.head];
+        const given = { [ABLATED]: [0, 0], [GIVEN]: state.numbers }[state.head];
         const numbers = state.head === OTHER ? readMini(sheet, others).numbers : given;
         now = readMini(sheet, tokens, { query: twoOr(state.query), numbers: twoOr(numbers) });
         draw();
@@ -243,7 +243,7 @@ export function mount(root, sheet, memory) {
     const hands = plane("what the head hands over", 8, diamond, numbers => go({ numbers, head: GIVEN }));
     const aims = choices("The query of the last word is", [OWN, AIMED], aim =>
         go({ query: aim === OWN ? [] : rounded(now.query) }));
-    const heads = choices("The head hands over", [OWN, MUTED, GIVEN, OTHER], head =>
+    const heads = choices("The head hands over", [OWN, ABLATED, GIVEN, OTHER], head =>
         go({ head, numbers: rounded(now.numbers) }));
     const note = element("details", { class: "attn-note" },
         element("summary", {}, `Its ${sheet.words.length} words`), element("p", {}, sheet.words.join(" ")));

@@ -19,10 +19,10 @@ const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: i
 const WAITS = "Waiting for the kernel. If another cell is running, that one comes first; if the kernel is off, run the cells above and this one again.";
 const quoted = word => /^\p{Lu}/u.test(word) ? word : `“${word}”`; // a word that no sentence begins with
 const FEW = 7; // next words that are shown
-const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // what is done to a head
-const SIGNS = { [PLAIN]: "", [MUTED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
-const WEIGHT = "weight", MUTING = "muting"; // what the heads are colored by
-const ENDS = { [WEIGHT]: ["weight 0", "1"], [MUTING]: ["falls to 0", "rises to 1"] }; // of the colors
+const PLAIN = "as it is", ABLATED = "ablated", FROM = "with its numbers from"; // what is done to a head
+const SIGNS = { [PLAIN]: "", [ABLATED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
+const WEIGHT = "weight", ABLATION = "ablating"; // what the heads are colored by
+const ENDS = { [WEIGHT]: ["weight 0", "1"], [ABLATION]: ["falls to 0", "rises to 1"] }; // of the colors
 const SHAPES = ["svg", "path", "rect"];
 
 function element(name, attributes = {}, ...children) {
@@ -409,15 +409,15 @@ function addressOf(texts, carrier) {
         get saved() {
             const [text, other] = ["of", "from"].map(key => find(said().get(key)));
             if (!text) return null;
-            return { text, ...other && other !== text ? { other, change: FROM } : said().has("muted") ? { change: MUTED } : {} };
+            return { text, ...other && other !== text ? { other, change: FROM } : said().has("ablated") ? { change: ABLATED } : {} };
         },
         keep({ text, other, change }) {
             const all = said();
             for (const [key, value] of [...all]) if (!value) all.delete(key); // the name of a section
-            for (const key of ["of", "from", "muted"]) all.delete(key);
+            for (const key of ["of", "from", "ablated"]) all.delete(key);
             if (text !== texts[0] || change !== PLAIN) all.set("of", nameIn(text));
             if (change === FROM) all.set("from", nameIn(other));
-            if (change === MUTED) all.set("muted", nameOf(carrier));
+            if (change === ABLATED) all.set("ablated", nameOf(carrier));
             history.replaceState(history.state, "", `#${all}`);
         },
     };
@@ -464,15 +464,15 @@ export function mount(root, sheet, kernel) {
         const left = now.left.flat(), [word, before] = now.reading.words[0];
         const sorted = [...left].sort((one, other) => one - other), at = left.indexOf(sorted[0]);
         const name = nameOf([Math.floor(at / sheet.heads), at % sheet.heads]);
-        const costs = `muting ${name} costs ${quoted(word)} most: ${two(before)}\u00a0→\u00a0${two(sorted[0])}.`;
-        if (chosen.change === MUTED && name === nameOf(chosen.head))
+        const costs = `ablating ${name} costs ${quoted(word)} most: ${two(before)}\u00a0→\u00a0${two(sorted[0])}.`;
+        if (chosen.change === ABLATED && name === nameOf(chosen.head))
             return `${now.said.line} Of all ${left.length}, no other costs ${quoted(word)} more.`;
         if (chosen.change !== PLAIN) return `${now.said.line} Without that, ${costs}`;
         return `Of all ${left.length}, ${costs} Half of them leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
     };
     const written = () => {
         if (!isFree()) return `A change is recorded for ${nameOf(sheet.carrier)} only.`;
-        if (chosen.change === MUTED) return `${SIGNS[MUTED]}What it writes: nothing, it is muted.`;
+        if (chosen.change === ABLATED) return `${SIGNS[ABLATED]}What it writes: nothing, it is ablated.`;
         const put = chosen.change === FROM ? `${SIGNS[FROM]}From the second sentence` : "What it writes, read aloud";
         return now.aloud.length ? `${put}: ${now.aloud.join(", ")}` : "";
     };
@@ -486,10 +486,10 @@ export function mount(root, sheet, kernel) {
             return { head, name: `${name}: ${two(share)} on ${reading.names[key]}`, number: share, share, kind: "weight" };
         }
         const after = left[head[0]]?.[head[1]];
-        if (after === undefined) return { head, name: `${name}: not muted yet`, share: 0, kind: "none" };
+        if (after === undefined) return { head, name: `${name}: not ablated yet`, share: 0, kind: "none" };
         const kind = after < before ? "falls" : "rises";
         const share = after < before ? 1 - after / before : (after - before) / (1 - before);
-        return { head, name: `${name} muted: ${word} ${two(after)}, was ${two(before)}`, number: after, share, kind };
+        return { head, name: `${name} ablated: ${word} ${two(after)}, was ${two(before)}`, number: after, share, kind };
     };
     const buttonOf = ({ head, name, number }) => {
         const button = element("button", { type: "button", "aria-label": name }, `${nameOf(head)} ${two(number)}`);
@@ -502,11 +502,11 @@ export function mount(root, sheet, kernel) {
         const ranked = seen.filter(({ kind }) => kind === "weight" || kind === "falls");
         ranked.sort((one, other) => other.share - one.share);
         most.replaceChildren("Most: ", ...ranked.slice(0, 3).map(buttonOf));
-        const told = [`weight on ${names[now.key]}`, `what muting does to ${quoted(words[0][0])}`];
+        const told = [`weight on ${names[now.key]}`, `what ablation does to ${quoted(words[0][0])}`];
         shades.show("Heads by", chosen.shade, { told });
         scale.className = `attn-scale attn-by-${chosen.shade}`;
         [scale.firstChild.textContent, scale.lastChild.textContent] = ENDS[chosen.shade];
-        const wanted = chosen.shade === MUTING && done < sheet.layers ? running : most;
+        const wanted = chosen.shade === ABLATION && done < sheet.layers ? running : most;
         if (below.firstChild !== wanted) below.replaceChildren(wanted);
         progress.value = done;
         count.textContent = `${done} of ${sheet.layers} layers`;
@@ -521,7 +521,7 @@ export function mount(root, sheet, kernel) {
         const land = () => { // what comes of it
             root.classList.remove("attn-waiting");
             root.classList.toggle("attn-changed", change === FROM);
-            root.classList.toggle("attn-muted", change === MUTED);
+            root.classList.toggle("attn-ablated", change === ABLATED);
             row.say(said.words[0][0], landing);
             bars.show(said.words, reading.words);
             const guess = guesses.show({ said, reading, lends: now.lends, text, other, change });
@@ -547,7 +547,7 @@ export function mount(root, sheet, kernel) {
     const refresh = async () => {
         const mine = ++turn, { text, head, change, other } = chosen, request = { text, head };
         const source = { text: change === FROM ? other : text, head }; // of what the head hands over
-        const changed = change === MUTED ? { muted: true } : { from: other };
+        const changed = change === ABLATED ? { ablated: true } : { from: other };
         const said = change === PLAIN ? now.reading : await get({ ...request, ...changed });
         if (mine !== turn) return;
         if (said.error) return tell(said.error);
@@ -577,12 +577,12 @@ export function mount(root, sheet, kernel) {
         Object.assign(now, { left: [], aloud: [], lender: null });
         halt();
         shade();
-        if (chosen.shade === MUTING) muteEach();
+        if (chosen.shade === ABLATION) ablateEach();
         await refresh();
     };
     const keep = () => { if (address) address.keep(chosen); };
     const halt = () => { sweep++; isSweeping = isSummed = false; };
-    const muteEach = async () => {
+    const ablateEach = async () => {
         const mine = ++sweep;
         isSweeping = true;
         while (now.left.length < sheet.layers) {
@@ -656,19 +656,19 @@ export function mount(root, sheet, kernel) {
     const hint = element("p", { class: "attn-point", "aria-hidden": "true" });
     const point = (line = `${sheet.layers} layers, from the words at the left to the answer at the right; ${sheet.heads} heads each`) => { hint.textContent = line; };
     const grid = headGrid(sheet, chooseHead, point);
-    const shades = radios("shade", [WEIGHT, MUTING], kind => {
+    const shades = radios("shade", [WEIGHT, ABLATION], kind => {
         chosen.shade = kind;
-        if (kind === MUTING) muteEach();
+        if (kind === ABLATION) ablateEach();
         else shade();
     });
     const scale = element("p", {}, element("span"), element("i"), element("span"));
     const stop = element("button", { type: "button" });
     stop.addEventListener("click", () => {
-        if (!isSweeping) return muteEach();
+        if (!isSweeping) return ablateEach();
         halt();
         shade();
     });
-    const progress = element("progress", { max: sheet.layers, "aria-label": "layers muted" });
+    const progress = element("progress", { max: sheet.layers, "aria-label": "layers ablated" });
     const count = element("span"), running = element("div", { class: "attn-control" }, progress, count, stop);
     const most = element("p", { class: "attn-most" }), below = element("div");
     const from = element("span"), loud = element("span", { class: "attn-loud" });
@@ -676,7 +676,7 @@ export function mount(root, sheet, kernel) {
     const texts = sentence("your sentence", chooseText), others = sentence("second sentence", chooseLender);
     const go = element("button", { type: "button" }, "Read");
     go.addEventListener("click", () => read(texts.box.value));
-    const changes = radios("change", [PLAIN, MUTED, FROM], chooseChange, element("span", { class: "attn-second" }, others.box, swap));
+    const changes = radios("change", [PLAIN, ABLATED, FROM], chooseChange, element("span", { class: "attn-second" }, others.box, swap));
     const guesses = question(() => chooseChange(FROM));
     const all = element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint);
     const title = () => element("summary", {}, `All ${sheet.layers * sheet.heads} heads`);

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import traitlets
 
-from attncourse.language import Head, LanguageModel, Mute, Put, Run
+from attncourse.language import Ablate, Head, LanguageModel, Patch, Run
 from attncourse.panels.live import in_percent
 from attncourse.panels.widgets import PANEL_STYLE, WidgetWithPicture
 from attncourse.pictures.alt_text import format_number
@@ -51,27 +51,27 @@ def answer(read: Reader, request: Request) -> Answer:
     Args:
         read: returns the run of a text.
         request: a text; with a layer, what is left of the likeliest word when each of its heads
-            is muted; with a head, what its write is read as; with a head that is muted, or gets
+            is ablated; with a head, what its write is read as; with a head that is ablated, or gets
             its numbers from another text, the next words then.
     """
     match request:
         case {"text": str(text), "layer": int(layer)}:
-            left = read(text).mute_layer(layer).tolist()
+            left = read(text).ablate_layer(layer).tolist()
             return {"left": [round(share, 3) for share in left]}
-        case {"text": str(text), "head": [int(layer), int(head)], "muted": True}:
-            return _changed(read(text), Mute(layer, head), f"{Head(layer, head)} is muted")
+        case {"text": str(text), "head": [int(layer), int(head)], "ablated": True}:
+            return _changed(read(text), Ablate(layer, head), f"{Head(layer, head)} is ablated")
         case {"text": str(text), "head": [int(layer), int(head)], "from": str(other)}:
-            numbers = read(other).head(layer, head)
+            numbers = read(other).head_output(layer, head)
             what = f"{Head(layer, head)} has its numbers from “{other}”"
-            return _changed(read(text), Put(layer, head, numbers), what)
+            return _changed(read(text), Patch(layer, head, numbers), what)
         case {"text": str(text), "head": [int(layer), int(head)]}:
-            words = read(text).read_aloud(layer, head)
+            words = read(text).logit_lens(layer, head)
             return {"aloud": [word for word in dict.fromkeys(words) if "�" not in word][:ALOUD]}
         case {"text": str(text)}:
             run = read(text)
             likely = next_words(run)
             line = f"The model goes on with {_said(likely[0])}."
-            layers = torch.stack([run.weights(i) for i in range(run.size.num_layers)])
+            layers = torch.stack([run.attn_weights(i) for i in range(run.size.num_layers)])
             weights = in_percent(layers)  # layer by layer, head by head, row by row
             return {"line": line, "words": likely, "tokens": [*run.tokens], "weights": weights}
     raise ValueError(f"the panel asks for {request!r}, which it never should; run its cell again")
@@ -91,9 +91,9 @@ def next_words(run: Run) -> list[tuple[str, float]]:
     return list(words.items())
 
 
-def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
+def _changed(run: Run, change: Ablate | Patch, what: str) -> Answer:
     """Return the next words with a change, among them the word that was likeliest without."""
-    changed = run.again(change)
+    changed = run.rerun(change)
     (was, before), *_ = next_words(run)
     words = next_words(changed)
     left = float(changed.probabilities[run.probabilities.argmax()])
@@ -137,7 +137,7 @@ def requests() -> Iterator[Request]:
     for text in TEXTS:
         yield {"text": text}
         yield {"text": text, "head": carrier}
-        yield {"text": text, "head": carrier, "muted": True}
+        yield {"text": text, "head": carrier, "ablated": True}
         yield from ({"text": text, "head": carrier, "from": o} for o in TEXTS if o != text)
         yield from ({"text": text, "layer": layer} for layer in range(NUM_LAYERS))
 
@@ -162,7 +162,7 @@ def recorded_sheet() -> dict[str, Any]:
     """Return all that a browser needs for the twelve countries, without a kernel."""
     recording = json.loads(RECORDING.read_text(encoding="utf-8"))
     note = (
-        f"Here are twelve countries, with {CARRIER}, head 4 of layer 23, muted or given another "
+        f"Here are twelve countries, with {CARRIER}, head 4 of layer 23, ablated or given another "
         "country's numbers. In the notebook, with the model, you can type any sentence and change "
         "any head"
     )
@@ -201,17 +201,17 @@ WHAT = 466.0  # where a line says what was done
 
 
 def static_picture() -> Scene:
-    """Return what the model says as it is, with the carrier muted, and with Italy's numbers."""
+    """Return what the model says as it is, with the carrier ablated, and with Italy's numbers."""
     answers, head, (text, other) = recorded_answers(), list(CARRIER), TEXTS[:2]
     plain = answers[key_of({"text": text})]
-    muted = answers[key_of({"text": text, "head": head, "muted": True})]
+    ablated = answers[key_of({"text": text, "head": head, "ablated": True})]
     put = answers[key_of({"text": text, "head": head, "from": other})]
     weights = unpack_weights(plain)[CARRIER][-1].tolist()
     most = max(range(len(weights)), key=weights.__getitem__)
     looks = f"{CARRIER} looks at {plain['tokens'][most].strip()} ({weights[most]:.2f})"
-    what = (looks, f"{CARRIER} is muted", f"{CARRIER} has {COUNTRIES[1]}'s numbers")
+    what = (looks, f"{CARRIER} is ablated", f"{CARRIER} has {COUNTRIES[1]}'s numbers")
     items: list[Item] = []
-    for y, said, done in zip(ROWS, (plain, muted, put), what, strict=True):
+    for y, said, done in zip(ROWS, (plain, ablated, put), what, strict=True):
         middles, end, x = [], 4.0, 4.0
         for word in text.split():
             wide = text_width(word, SIZE)
@@ -229,7 +229,7 @@ def static_picture() -> Scene:
     for middle, weight in zip(middles[:-1], weights[:-1], strict=True):
         if weight >= 0.05:
             items.append(_arc(middle, middles[-1], ROWS[0] - 20, weight))
-    alt = f"{plain['line']} {looks}. {muted['line']} {put['line']}"
+    alt = f"{plain['line']} {looks}. {ablated['line']} {put['line']}"
     return Scene(684, ROWS[-1] + 30, alt, tuple(items))
 
 

@@ -208,7 +208,7 @@ def race(
 class LanguageModel(Protocol):
     """Anything that yields one token after the other."""
 
-    def tokens_after(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]: ...
+    def generate_ids(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]: ...
 
 
 def writing(
@@ -224,7 +224,7 @@ def writing(
     Returns:
         For each name the milliseconds of the median step, of processor time, and all its tokens.
     """
-    tokens = {name: each.tokens_after(token_ids, steps + 1) for name, each in models.items()}
+    tokens = {name: each.generate_ids(token_ids, steps + 1) for name, each in models.items()}
     generated = {name: [next(each)] for name, each in tokens.items()}
 
     def step(name: str) -> None:

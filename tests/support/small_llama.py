@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.language import Cut, LlamaSize
-from attncourse.language.files import in_file
+from attncourse.language import LlamaSize, PathPatch
+from attncourse.language.files import file_tensors
 from attncourse.language.model import Llama, load_llama, shapes
 from attncourse.language.reader import LanguageModel
-from attncourse.language.words import Words
+from attncourse.language.tokenizer import TextTokenizer
 from attnlib import attention, causal_mask, merge_heads, split_heads
 from attnlib.rotary import rotary_cos_sin, rotate_interleaved
 
@@ -23,7 +23,7 @@ SIZE = LlamaSize(
     num_heads=6,
     num_kv_heads=3,
     width=84,
-    hidden=53,
+    mlp_width=53,
     vocabulary=101,
     context_length=37,
     rotary_base=71.0,
@@ -54,7 +54,7 @@ def random_state(size: LlamaSize = SIZE, seed: int = 5) -> dict[str, Tensor]:
 
 def small_model(size: LlamaSize = SIZE, seed: int = 5) -> LanguageModel:
     llama = load_llama(size, random_state(size, seed))
-    return LanguageModel(llama, Words(None), None, "a small one")
+    return LanguageModel(llama, TextTokenizer(None), None, "a small one")
 
 
 class SplitAttention(nn.Module):
@@ -85,7 +85,7 @@ def fields_of(size: LlamaSize) -> dict[str, Any]:
         "llama.attention.head_count": size.num_heads,
         "llama.attention.head_count_kv": size.num_kv_heads,
         "llama.embedding_length": size.width,
-        "llama.feed_forward_length": size.hidden,
+        "llama.feed_forward_length": size.mlp_width,
         "llama.context_length": size.context_length,
         "llama.rope.freq_base": size.rotary_base,
         "llama.attention.layer_norm_rms_epsilon": size.epsilon,
@@ -121,7 +121,7 @@ def write_gguf(
 
 def small_file(path: Path) -> Path:
     """Write the file of small_model()."""
-    return write_gguf(path, in_file(SIZE, random_state()), fields_of(SIZE) | TOKENIZER)
+    return write_gguf(path, file_tensors(SIZE, random_state()), fields_of(SIZE) | TOKENIZER)
 
 
 def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict[str, Tensor]:
@@ -140,7 +140,7 @@ def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict
             for part, start in zip(("queries", "keys", "values"), starts, strict=True):
                 read = x
                 for c in changes:
-                    if isinstance(c, Cut) and c.reader == (layer, head) and c.part == part:
+                    if isinstance(c, PathPatch) and c.reader == (layer, head) and c.part == part:
                         read = read - writes[c.writer]
                 begin = start + (head if part == "queries" else group) * size.head_dim
                 rows = own["attention.W_qkv.weight"][begin : begin + size.head_dim]
@@ -151,7 +151,7 @@ def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict
             weights[layer, head] = scores.softmax(-1)
             mixed = weights[layer, head] @ made["values"]
             for c in changes:
-                if not isinstance(c, Cut) and (c.layer, c.head) == (layer, head):
+                if not isinstance(c, PathPatch) and (c.layer, c.head) == (layer, head):
                     places = range(len(x)) if c.at is None else c.at
                     for i, place in enumerate([places] if isinstance(places, int) else places):
                         given = c.numbers.double()
@@ -161,10 +161,11 @@ def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict
             numbers[layer, head] = mixed
             written = written + writes[layer, head]
         x = x + written
-        gate, up = (norm(x, own["norm_2.weight"], size) @ own["widen.weight"].T).chunk(2, -1)
-        x = x + (F.silu(gate) * up) @ own["narrow.weight"].T
-    read_out = state["token_embedding.weight" if size.is_tied else "read_out.weight"]
-    logits = norm(x, state["final_norm.weight"], size) @ read_out.T
+        read = norm(x, own["norm_2.weight"], size)
+        gate, up = (read @ own[f"{name}_proj.weight"].T for name in ("gate", "up"))
+        x = x + (F.silu(gate) * up) @ own["down_proj.weight"].T
+    lm_head = state["token_embedding.weight" if size.is_tied else "lm_head.weight"]
+    logits = norm(x, state["final_norm.weight"], size) @ lm_head.T
     return {"logits": logits, "numbers": numbers, "weights": weights, "writes": writes}
 
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from attncourse.language import LlamaSize
 
-PARTS = ("norm_1", "attention.W_qkv", "attention.out_proj", "norm_2", "widen", "narrow")
+PARTS = ("norm_1", "attention.W_qkv", "attention.out_proj", "norm_2")
+PARTS += ("gate_proj", "up_proj", "down_proj")
 
 
 def theirs(size: LlamaSize, state: dict[str, Tensor]) -> nn.Module:
@@ -17,7 +18,7 @@ def theirs(size: LlamaSize, state: dict[str, Tensor]) -> nn.Module:
     config = transformers.LlamaConfig(
         vocab_size=size.vocabulary,
         hidden_size=size.width,
-        intermediate_size=size.hidden,
+        intermediate_size=size.mlp_width,
         num_hidden_layers=size.num_layers,
         num_attention_heads=size.num_heads,
         num_key_value_heads=size.num_kv_heads,
@@ -37,12 +38,11 @@ def theirs(size: LlamaSize, state: dict[str, Tensor]) -> nn.Module:
     names = {
         "model.embed_tokens.weight": state["token_embedding.weight"],
         "model.norm.weight": state["final_norm.weight"],
-        "lm_head.weight": state.get("read_out.weight", state["token_embedding.weight"]),
+        "lm_head.weight": state.get("lm_head.weight", state["token_embedding.weight"]),
     }
     for layer in range(size.num_layers):
         own = {part: state[f"blocks.{layer}.{part}.weight"] for part in PARTS}
         queries, keys, values = own["attention.W_qkv"].split(size.widths)
-        gate, up = own["widen"].chunk(2)
         names |= {
             f"model.layers.{layer}.{name}.weight": weight
             for name, weight in {
@@ -52,9 +52,9 @@ def theirs(size: LlamaSize, state: dict[str, Tensor]) -> nn.Module:
                 "self_attn.v_proj": values,
                 "self_attn.o_proj": own["attention.out_proj"],
                 "post_attention_layernorm": own["norm_2"],
-                "mlp.gate_proj": gate,
-                "mlp.up_proj": up,
-                "mlp.down_proj": own["narrow"],
+                "mlp.gate_proj": own["gate_proj"],
+                "mlp.up_proj": own["up_proj"],
+                "mlp.down_proj": own["down_proj"],
             }.items()
         }
     with no_init_weights():  # all are loaded

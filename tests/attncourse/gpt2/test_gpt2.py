@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncourse.gpt2 import SIZES, TEXTS, cache_bytes, parameter_parts, recorded
+from attncourse.gpt2 import SIZES, TEXTS, cache_bytes, parameter_parts, recorded_attention
 from attncourse.speed.count import count_parameters
 from attnlib import MultiHeadAttention
 from attnlib.functional import causal_mask
@@ -24,7 +24,7 @@ def test_the_attention_of_a_size_is_that_of_our_class(name):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_recorded_weights_follow_from_the_recorded_scores(name):
-    text = recorded(name)
+    text = recorded_attention(name)
     n = len(text.tokens)
     assert text.scores.shape == text.weights.shape == (12, 12, n, n)
     assert "".join(text.tokens) == text.text
@@ -32,9 +32,9 @@ def test_the_recorded_weights_follow_from_the_recorded_scores(name):
     assert (scores.softmax(-1) - text.weights).abs().max() < 2e-7
     assert text.weights[4, 11].diagonal(-1).min() > 0.99  # L4H11 attends to the previous token
     text.scores.zero_()
-    assert recorded(name).scores.any()  # each call returns a copy
+    assert recorded_attention(name).scores.any()  # each call returns a copy
 
 
 def test_an_unknown_text_is_refused():
     with pytest.raises(ValueError, match="'moon'; stored are spaceship"):
-        recorded("moon")
+        recorded_attention("moon")

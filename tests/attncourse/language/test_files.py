@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from attncourse.__main__ import main
-from attncourse.language import ModelMissingError, forget, language_model, load, weight_cache
-from attncourse.language.files import LlamaFile, in_file
+from attncourse.language import ModelMissingError, clear_cache, language_model, load, weight_cache
+from attncourse.language.files import LlamaFile, file_tensors
 from attncourse.language.load import INSTALL, open_model
 from support.small_llama import (
     SIZE,
@@ -25,7 +25,9 @@ from support.small_llama import (
 )
 
 ROOT = Path(__file__).parents[3]
-EVEN = replace(SIZE, num_heads=2, num_kv_heads=1, width=64, hidden=96, num_layers=2, is_tied=True)
+EVEN = replace(
+    SIZE, num_heads=2, num_kv_heads=1, width=64, mlp_width=96, num_layers=2, is_tied=True
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,7 @@ def installed(monkeypatch, tmp_path) -> Path:
 @pytest.mark.parametrize("kind", ["F32", "Q4_1"])
 def test_weights_are_unpacked(tmp_path, kind):
     state, fields = random_state(EVEN), fields_of(EVEN) | TOKENIZER
-    path = write_gguf(tmp_path / "m.gguf", in_file(EVEN, state), fields, kind)
+    path = write_gguf(tmp_path / "m.gguf", file_tensors(EVEN, state), fields, kind)
     model = open_model(path, "m")
     for name, weight in model.llama.state_dict().items():
         largest = state[name].abs().max() * {"Q4_1": 0.2}.get(kind, 0.01)
@@ -69,7 +71,7 @@ def test_a_file_is_the_model_and_its_words(tmp_path):
     run = model.read("ab ab cab12<mark>")
     assert run.tokens == ("ab", " ab", " c", "ab", "1", "2", "<mark>")
     assert torch.equal(run.logits, small_model().read(run.token_ids).logits)
-    assert model.words.token_of("c") == model.words.token_of(" c") == TOKENS.index("Ġc")
+    assert model.tokenizer.token_id("c") == model.tokenizer.token_id(" c") == TOKENS.index("Ġc")
 
 
 def test_a_model_gives_back_each_tensor_of_its_file(tmp_path):
@@ -133,11 +135,11 @@ def test_without_room_to_cache_it_works_and_leaves_nothing(tmp_path, cache, monk
 
 def test_one_command_forgets(tmp_path, cache, monkeypatch, capsys):
     open_model(small_file(tmp_path / "m.gguf"), "m")
-    monkeypatch.setattr("sys.argv", ["attncourse", "forget"])
+    monkeypatch.setattr("sys.argv", ["attncourse", "clear-cache"])
     assert main() == 0
     assert not cache.exists()
     assert re.search(r"removed .*attncourse, \d+ MB; the next load", capsys.readouterr().out)
-    assert forget() == f"nothing is cached in {cache}"
+    assert clear_cache() == f"nothing is cached in {cache}"
 
 
 # Is it there?

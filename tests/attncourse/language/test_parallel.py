@@ -5,12 +5,12 @@ import copy
 import pytest
 import torch
 
-from attncourse.language import Mute
+from attncourse.language import Ablate
 from attncourse.language.model import LlamaSize, new_attention
 from attncourse.language.parallel import alone, keep_own_heads, own_part
 from support.small_llama import small_model
 
-SIZE = LlamaSize(1, 15, 5, width=30, hidden=7, vocabulary=11, context_length=13)
+SIZE = LlamaSize(1, 15, 5, width=30, mlp_width=7, vocabulary=11, context_length=13)
 
 
 @pytest.mark.parametrize("num_processes", [1, 2, 5])
@@ -38,7 +38,7 @@ def test_a_process_alone_says_what_its_own_heads_make_of_the_text():
     model, text = small_model(), [17, 3, 89]
     whole = model.read(text)
     assert alone(model, text, 0, 1) == str(int(whole.next_logits.argmax()))
-    mine = whole.again(*(Mute(layer, head) for layer in range(3) for head in (4, 5)))
+    mine = whole.rerun(*(Ablate(layer, head) for layer in range(3) for head in (4, 5)))
     assert alone(model, text, 0, 2) == str(int(mine.next_logits.argmax()))
 
 

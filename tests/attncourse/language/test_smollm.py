@@ -74,9 +74,9 @@ def test_tokens_equal_hugging_faces(model):
         ]
     )
     for text in many_texts():
-        ids = model.words.encode(text)
+        ids = model.tokenizer.encode(text)
         assert ids == other(text)["input_ids"]
-        assert model.words.decode(ids) == text
+        assert model.tokenizer.decode(ids) == text
 
 
 def test_the_stored_logits_of_hugging_face_are_those_of_the_model(model):

@@ -43,8 +43,8 @@ def check_experiments(model: MiniModel) -> None:
         own = (sentence.country.name, sentence.country.capital)
         looks = zip(reading.tokens, reading.weights[-1].tolist(), strict=True)
         assert sum(weight for token, weight in looks if token in own) > 0.85
-    muted = [first_word(model.read_muted(sentence.text)) for sentence in asked]
-    right = sum(word == sentence.answer for word, sentence in zip(muted, asked, strict=True))
+    ablated = [first_word(model.read_ablated(sentence.text)) for sentence in asked]
+    right = sum(word == sentence.answer for word, sentence in zip(ablated, asked, strict=True))
     assert right <= len(asked) / len(COUNTRIES)
 
     put, pairs = 0, 0
@@ -105,8 +105,8 @@ def test_two_numbers_of_another_sentence_bring_its_country(mini):
     assert first_word(host) == "Rome"
     assert torch.equal(host.numbers, italy)
     assert first_word(mini.read_with(CLEAN, italy.tolist())) == "Rome"
-    assert mini.read_muted(CLEAN).probability("Paris") < 0.1
-    assert torch.equal(mini.read_muted(CLEAN).after, mini.read_muted(CLEAN).before)
+    assert mini.read_ablated(CLEAN).probability("Paris") < 0.1
+    assert torch.equal(mini.read_ablated(CLEAN).after, mini.read_ablated(CLEAN).before)
 
 
 @pytest.mark.parametrize("text", [CLEAN, MIXED, "is", "speak People In is Oslo Rome of"])

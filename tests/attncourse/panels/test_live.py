@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
-from attncourse.gpt2 import recorded
+from attncourse.gpt2 import recorded_attention
 from attncourse.learning.mini import MiniModel, mini_model
 from attncourse.learning.record import LETTERS, recorded_model
 from attncourse.panels.gallery import build
@@ -109,7 +109,7 @@ def test_the_mini_model_is_that_of_pytorch(browser):
         if change == {}:
             check_near(found["probabilities"], model.read(" ".join(tokens)).probabilities)
         if numbers == [0, 0] and query is None:
-            check_near(found["probabilities"], model.read_muted(" ".join(tokens)).probabilities)
+            check_near(found["probabilities"], model.read_ablated(" ".join(tokens)).probabilities)
 
 
 CLASSES = {mistake.name: mistake.cls for mistake in ALL_MISTAKES}
@@ -139,7 +139,7 @@ def test_every_mistake_of_the_detector_is_that_of_pytorch(browser):
 
 
 @torch.no_grad()
-def test_the_model_of_letters_is_that_of_pytorch_with_places_muted(browser):
+def test_the_model_of_letters_is_that_of_pytorch_with_places_ablated(browser):
     draw = random.Random(3)
     inputs: list[Any] = []
     for i in range(COUNT):
@@ -149,21 +149,21 @@ def test_the_model_of_letters_is_that_of_pytorch_with_places_muted(browser):
         inputs.append([letters, draw.sample(cells, k=len(cells) * (i % 3) // 3)])
     shown = computed(browser, TYPED_LETTERS, "readLetters", inputs)
     model = recorded_model(1200).double()
-    for (letters, muted), found in zip(inputs, shown, strict=True):
+    for (letters, ablated), found in zip(inputs, shown, strict=True):
         with ExitStack() as hooks:
             for layer, its in enumerate(model.layers):
-                hooks.enter_context(its.out_proj.register_forward_pre_hook(silence(muted, layer)))
+                hooks.enter_context(its.out_proj.register_forward_pre_hook(silence(ablated, layer)))
             logits, weights = model(torch.tensor([letters]), return_weights=True)
         check_near(found["logits"], logits[0, :, 0])
         check_near(found["weights"], weights[0].flatten(end_dim=1))
 
 
-def silence(muted: list[list[int]], layer: int) -> Callable[..., tuple[Tensor]]:
-    """Return a hook that mutes heads at places, each given as a pair, before they are mixed."""
+def silence(ablated: list[list[int]], layer: int) -> Callable[..., tuple[Tensor]]:
+    """Return a hook that ablates heads at places, each given as a pair, before they are mixed."""
 
     def without(_module: torch.nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         by_head = inputs[0].unflatten(-1, (2, 16)).clone()  # (1, num_tokens, num_heads, head_dim)
-        for head, place in muted:
+        for head, place in ablated:
             if head // 2 == layer:
                 by_head[:, place, head % 2] = 0
         return (by_head.flatten(-2),)
@@ -174,7 +174,7 @@ def silence(muted: list[list[int]], layer: int) -> Callable[..., tuple[Tensor]]:
 def test_likeness_is_the_share_of_the_painted_rows(browser):
     draw, texts = random.Random(4), PAINTED_PATTERN.to_json()["models"][1]["texts"]
     maps = computed(browser, PAINTED_PATTERN, "mapsOf", [[text] for text in texts], of_sheet=False)
-    right = recorded("spaceship").weights.flatten(end_dim=1)
+    right = recorded_attention("spaceship").weights.flatten(end_dim=1)
     for head, rows in enumerate(maps[0]):
         filled = torch.tensor([row + [0.0] * (6 - len(row)) for row in rows])
         torch.testing.assert_close(filled, right[head], rtol=0, atol=0.00501)
@@ -212,7 +212,7 @@ def test_the_mini_model_answers_with_the_numbers_of_another_sentence(open_live):
     says(box, "The model goes on with Paris, 0.97.")
     box.get_by_role("radio", name="those of").check()
     says(box, "The model goes on with Rome, 0.98. Paris goes from 0.97 to 0.00.")
-    box.get_by_role("radio", name="muted").check()
+    box.get_by_role("radio", name="ablated").check()
     says(box, "Paris goes from 0.97 to")
     sentence = box.get_by_role("combobox", name="sentence", exact=True)
     sentence.fill("The capital of Atlantis is")
@@ -257,9 +257,9 @@ def test_guesses_of_typed_letters_break_when_a_head_is_muted(open_live):
     says(box, "right of 7 letters after one that was there before.")
     right = box.locator(".attn-right").count()
     box.get_by_role("button", name="L0H1", exact=True).click()
-    says(box, "without muting")
+    says(box, "without ablation")
     assert box.locator(".attn-right").count() < right
-    box.get_by_role("button", name="Unmute all").click()
+    box.get_by_role("button", name="Restore all").click()
     assert box.locator(".attn-right").count() == right
     box.get_by_role("textbox", name="your letters").fill("Dog fast, dog fast")
     says(box, "letters after one that was there before")

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 import torch
 
-from attncourse.language import LanguageModel, LlamaSize, Mute, Put
+from attncourse.language import Ablate, LanguageModel, LlamaSize, Patch
 from attncourse.language.model import load_llama
-from attncourse.language.words import Words, new_tokenizer
+from attncourse.language.tokenizer import TextTokenizer, new_tokenizer
 from attncourse.panels import sentence
 from attncourse.panels.sentence import (
     CARRIER,
@@ -26,7 +26,7 @@ from attncourse.panels.sentence import (
 from support.model_tools import the_model
 from support.small_llama import random_state
 
-SIZE = LlamaSize(3, 7, 1, width=14, hidden=11, vocabulary=95, context_length=101)
+SIZE = LlamaSize(3, 7, 1, width=14, mlp_width=11, vocabulary=95, context_length=101)
 TEXT, OTHER = "in so far", "as"
 HEAD = list(CARRIER)
 CAPITALS = ["Paris", "Rome", "Tokyo", "Berlin", "Madrid", "Moscow"]
@@ -38,7 +38,7 @@ def small() -> LanguageModel:
     llama = load_llama(SIZE, random_state(SIZE))
     letters = [*map(chr, range(33, 127)), "Ġ"]
     words = new_tokenizer(letters, [], special=[])
-    return LanguageModel(llama, Words(words), None, "small")
+    return LanguageModel(llama, TextTokenizer(words), None, "small")
 
 
 def asked(**request: object) -> dict:
@@ -56,7 +56,7 @@ def test_a_reading_has_the_next_words_and_the_weights_of_all_heads():
         assert share == pytest.approx(probability, abs=6e-4)
     percent = iter(base64.b64decode(said["weights"]))
     for layer, head in run.size.heads:
-        weights = run.weights(layer, head)
+        weights = run.attn_weights(layer, head)
         for query in range(len(TEXT)):
             for key in range(query + 1):
                 assert next(percent) / 100 == pytest.approx(float(weights[query, key]), abs=5.1e-3)
@@ -66,9 +66,12 @@ def test_a_reading_has_the_next_words_and_the_weights_of_all_heads():
 
 def test_changes_are_those_of_the_model():
     run = small().read(TEXT)
-    numbers = small().read(OTHER).head(1, 3)
-    for extra, change in (({"muted": True}, Mute(1, 3)), ({"from": OTHER}, Put(1, 3, numbers))):
-        said, changed = asked(text=TEXT, head=[1, 3], **extra), run.again(change)
+    numbers = small().read(OTHER).head_output(1, 3)
+    for extra, change in (
+        ({"ablated": True}, Ablate(1, 3)),
+        ({"from": OTHER}, Patch(1, 3, numbers)),
+    ):
+        said, changed = asked(text=TEXT, head=[1, 3], **extra), run.rerun(change)
         shares = [share for _, share in changed.next_words(9)]
         assert [share for _, share in said["words"][:9]] == pytest.approx(shares, abs=6e-4)
         left = float(changed.probabilities[run.probabilities.argmax()])
@@ -79,7 +82,7 @@ def test_changes_are_those_of_the_model():
     for layer in range(SIZE.num_layers):
         left = asked(text=TEXT, layer=layer)["left"]
         word = run.probabilities.argmax()
-        each = [float(run.again(Mute(layer, h)).probabilities[word]) for h in range(7)]
+        each = [float(run.rerun(Ablate(layer, h)).probabilities[word]) for h in range(7)]
         assert left == pytest.approx(each, abs=6e-4)
 
 
@@ -88,7 +91,7 @@ def test_changes_are_those_of_the_model():
     [
         ({"text": "a" * (MOST_TOKENS + 1)}, "has 65 tokens, and the panel shows 64 at most"),
         ({"text": "  "}, "text is empty"),
-        ({"text": TEXT, "head": [3, 0], "muted": True}, "there is no head"),
+        ({"text": TEXT, "head": [3, 0], "ablated": True}, "there is no head"),
         ({"text": TEXT, "layer": 3}, "there is no head"),
         ({"text": TEXT, "head": [0, 0], "from": ""}, "text is empty"),
         ({"head": [0, 0]}, "which it never should"),
@@ -134,7 +137,7 @@ def test_the_recording_answers_all_that_the_page_can_be_asked():
     assert all(float(each[CARRIER][4, 3]) >= 0.88 for each in weights)
 
 
-def test_most_transplants_make_the_donors_capital_likeliest():
+def test_most_patches_make_the_donors_capital_likeliest():
     answers, carried = recorded_answers(), 0
     for text in TEXTS:
         for donor, capital in zip(TEXTS, CAPITALS, strict=True):
@@ -154,7 +157,7 @@ def test_of_all_heads_one_matters_most_to_paris():
 
 def test_the_recording_is_what_the_installed_model_says():
     read, text = reader_of(the_model()), TEXTS[4]
-    extras = [{}, {"head": HEAD}, {"head": HEAD, "muted": True}, {"head": HEAD, "from": TEXTS[1]}]
+    extras = [{}, {"head": HEAD}, {"head": HEAD, "ablated": True}, {"head": HEAD, "from": TEXTS[1]}]
     for extra in (*extras, {"layer": 2}, {"layer": 23}):
         request = {"text": text, **extra}
         now, then = answer(read, request), recorded_answers()[key_of(request)]
@@ -181,7 +184,7 @@ def test_the_widget_has_one_line_and_a_picture_of_the_telling_states():
     assert data["text/plain"] == repr(box)
     assert f"base64,{data['image/png']}" in data["text/html"]
     scene = sentence.static_picture()
-    for part in ("France (0.90)", "L23H4 is muted: Paris falls from 0.77 to 0.14", "Rome, 0.47"):
+    for part in ("France (0.90)", "L23H4 is ablated: Paris falls from 0.77 to 0.14", "Rome, 0.47"):
         assert part in scene.alt
     assert scene.width <= 720
     assert box.sheet["head"] == [0, 0]  # the small model has no layer 23

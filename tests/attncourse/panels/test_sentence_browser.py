@@ -50,13 +50,13 @@ def test_a_head_is_muted_and_gets_the_numbers_of_another_country(open_box):
     expect(box.locator(".attn-answer")).to_have_text("Rome")
     italian = recorded_answers()[key_of({"text": ITALY, "head": [23, 4]})]["aloud"]
     expect(box.get_by_text("From the second sentence: " + ", ".join(italian))).to_be_visible()
-    box.get_by_role("radio", name="muted", exact=True).check()
-    says(box, "L23H4 is muted: Paris falls from 0.77 to 0.14.")
+    box.get_by_role("radio", name="ablated", exact=True).check()
+    says(box, "L23H4 is ablated: Paris falls from 0.77 to 0.14.")
     box.get_by_role("radio", name="as it is").check()
     cell(box, "L23H4").press("ArrowRight")
     box.page.keyboard.press("Enter")
     says(box, "The model goes on with Paris, 0.77. From “is”, L24H4 looks at")
-    expect(box.get_by_role("radio", name="muted", exact=True)).to_be_disabled()
+    expect(box.get_by_role("radio", name="ablated", exact=True)).to_be_disabled()
     expect(box.get_by_text("A change is recorded for L23H4 only.")).to_be_visible()
 
 
@@ -76,7 +76,7 @@ def test_two_sentences_are_swapped_and_a_link_leads_back(open_box):
     box.page.wait_for_function("location.hash === '#of=Germany&from=France'")
     again = open_box(state="#of=Cuba&from=Japan")
     says(again, "L23H4 has its numbers from “The capital of Japan is”")
-    says(open_box(state="#of=Spain&muted=L23H4"), "L23H4 is muted: Madrid")
+    says(open_box(state="#of=Spain&ablated=L23H4"), "L23H4 is ablated: Madrid")
     says(open_box(state="#of=Atlantis&from=Italy"), "goes on with")
 
 
@@ -87,8 +87,8 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     height, page = box.bounding_box()["height"], box.page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     box.get_by_role("radio", name=FROM).check()
-    box.get_by_role("radio", name="what muting does").check()
-    says(box, "Berlin, 0.79. Without that, muting L23H4 costs Paris most")
+    box.get_by_role("radio", name="what ablation does").check()
+    says(box, "Berlin, 0.79. Without that, ablating L23H4 costs Paris most")
     assert box.bounding_box()["height"] == pytest.approx(height, abs=0.5)
     photograph(box, f"sentence.{width}.{scheme}")
     assert violations(page, once=True) == []
@@ -96,10 +96,12 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
 
 def test_every_head_is_muted_in_turn_and_one_stands_out(open_box):
     box = open_box()
-    box.get_by_role("radio", name="what muting does to Paris").check()
-    says(box, "Of all 270, muting L23H4 costs Paris most: 0.77 → 0.14. Half of them leave")
-    expect(cell(box, "L23H4 muted")).to_have_accessible_name("L23H4 muted: Paris 0.14, was 0.77")
-    expect(box.get_by_role("button", name="muted:").first).to_have_text("L23H4 0.14")
+    box.get_by_role("radio", name="what ablation does to Paris").check()
+    says(box, "Of all 270, ablating L23H4 costs Paris most: 0.77 → 0.14. Half of them leave")
+    expect(cell(box, "L23H4 ablated")).to_have_accessible_name(
+        "L23H4 ablated: Paris 0.14, was 0.77"
+    )
+    expect(box.get_by_role("button", name="ablated:").first).to_have_text("L23H4 0.14")
     expect(box.get_by_role("progressbar")).to_have_count(0)
     box.get_by_role("combobox", name="your sentence").select_option(JAPAN)
     says(box, "costs Tokyo most: 0.70 → 0.31")
@@ -112,5 +114,5 @@ def test_without_a_kernel_it_says_which_key_to_press(open_box):
     says(again, "No kernel answers. Click into this cell and press Shift+Enter")
     cell(again, "L11H6").click()
     says(again, "From “is”, L11H6 looks at itself (0.94)")
-    again.get_by_role("radio", name="muted", exact=True).check()
+    again.get_by_role("radio", name="ablated", exact=True).check()
     says(again, "No kernel answers.")

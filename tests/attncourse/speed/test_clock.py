@@ -13,7 +13,7 @@ class Counting:
     def __init__(self, step: int) -> None:
         self.step, self.asked = step, 0
 
-    def tokens_after(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]:
+    def generate_ids(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]:
         for _ in range(num_tokens):
             self.asked += 1
             yield token_ids[-1] + self.step * self.asked

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-class Words:
+class TextTokenizer:
     """A tokenizer, or none: then tokens have no text, and are shown as their ids."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
@@ -27,17 +27,17 @@ class Words:
             return " ".join(map(str, token_ids))
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=False))
 
-    def pieces(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the text of each token, spaces included."""
         return tuple(self.decode([token]) for token in token_ids)
 
-    def token_of(self, word: str) -> int:
+    def token_id(self, word: str) -> int:
         """Return the id of a word of one token; a space is put before it unless it has one."""
         found = self.encode(word if word[:1].isspace() else f" {word}")
         if len(found) != 1:
             raise ValueError(
-                f"{word!r} is {len(found)} tokens for this model, {self.pieces(found)}; give a "
-                "word of one, such as the first of these"
+                f"{word!r} is {len(found)} tokens for this model, {self.token_texts(found)}; "
+                "give a word of one, such as the first of these"
             )
         return found[0]
 
