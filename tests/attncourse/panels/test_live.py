@@ -252,7 +252,7 @@ def test_a_shaken_word_shows_which_outputs_move(open_live):
     says(box, "It leaks: 15 of 15 places before a shaken word move.")
 
 
-def test_guesses_of_typed_letters_break_when_a_head_is_muted(open_live):
+def test_guesses_of_typed_letters_break_when_a_head_is_ablated(open_live):
     box = open_live(TYPED_LETTERS)
     says(box, "right of 7 letters after one that was there before.")
     right = box.locator(".attn-right").count()
