@@ -2,10 +2,10 @@
 
 How a verdict on a learner's class comes about, from the ground up:
 
-- kinds has every mistake with its sentence, findings says what is wrong as data: a Kind, a line,
-  facts. sentences makes words of it, and nothing reads them again. errors reads what PyTorch says.
-- guard runs code without harm, attempt tells whether anything was written and turns what happens
-  into a finding, door takes what was given. verdict is what comes out.
+- findings holds what is wrong as data: a code, a line, facts; sentences.toml has the sentence of
+  each code, and sentences puts the facts in. errors reads what PyTorch says.
+- guard runs code without harm, safe_run tells whether anything was written and turns what happens
+  into a finding, module_factory makes modules of what was given. verdict is what comes out.
 - diagnosis asks all questions of a class, and looks for the line and the cause.
 - exercises has the checks.
 
@@ -37,7 +37,7 @@ from attncourse.checks.fault_table import (
     excluded_parts,
     fault_table,
 )
-from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.findings import Finding
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,

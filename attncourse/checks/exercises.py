@@ -8,16 +8,19 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypedDict, Unpack
 
-from attncourse.checks.diagnosis.diagnose import diagnose
-from attncourse.checks.findings import Finding, Kind
+from torch import nn
+
+from attncourse.checks.diagnosis.examine import examine
+from attncourse.checks.findings import Finding
 from attncourse.checks.module_factory import Given
 from attncourse.checks.safe_run import NOT_ATTEMPTED, CheckFailed, FaultFound, reporting
-from attncourse.checks.sentences import cause_of, details
+from attncourse.checks.sentences import cause_of, details, in_full
+from attncourse.checks.this_cell import given_elsewhere
 from attncourse.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
 Check = Callable[..., Verdict | str]  # the string is the sentence of a mistake
-OPEN = Verdict(False, NOT_ATTEMPTED, (Finding(Kind.STUB),))
+OPEN = Verdict(False, NOT_ATTEMPTED, (Finding("stub"),))
 
 
 def exercise_check(reference: Any) -> Callable[[Check], Callable[..., Verdict]]:
@@ -77,7 +80,21 @@ def value_check(reference: Callable[..., Any]) -> Callable[[Check], Callable[...
 
 def _verdict(said: Verdict | str, answer: Any, reference: Any) -> Verdict:
     verdict = said if isinstance(said, Verdict) else Verdict(False, said)
+    if verdict.holds and callable(answer) and answer is reference:
+        said = f"This is the course's own solution, not yours. {verdict.sentence}"
+        verdict = replace(verdict, sentence=said)
     return replace(verdict, answer=answer, reference=reference)
+
+
+def _of_a_fault(finding: Finding) -> Verdict:
+    said, cause = in_full(finding), cause_of(finding)
+    return Verdict(False, said, (finding,), more=details(finding), cause=cause)
+
+
+def _check_class(given: Given, right: type[nn.Module], options: Options) -> Verdict:
+    elsewhere = given_elsewhere(given)
+    verdict = _of_a_fault(elsewhere) if elsewhere else examine(given, right, **options)
+    return _verdict(verdict, given, right)
 
 
 def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
@@ -93,13 +110,14 @@ def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
             raise CheckFailed(f"{name} returns None: is the return missing?")
         return result
 
+    if elsewhere := given_elsewhere(written):
+        return _of_a_fault(elsewhere)
     try:
         return check(attempt)
     except FaultFound as found:
-        finding = found.finding
-        return Verdict(False, str(found), (finding,), (), (), details(finding), cause_of(finding))
+        return _of_a_fault(found.finding)
     except CheckFailed as said:
-        stopped = (Finding(Kind.ERROR, said.line),) if said.line else ()
+        stopped = (Finding("error", said.line),) if said.line else ()
         return Verdict(False, str(said), stopped, cause=said.cause)
     except Exception as error:
         if result is None or _is_own_mistake(error, check):
@@ -126,7 +144,7 @@ class Options(TypedDict, total=False):
 
 
 def check_causal_attention(written: Given, **options: Unpack[Options]) -> Verdict:
-    """Examine a class written like CausalAttention, and name the line that is likely wrong.
+    """Examine a class written like CausalAttention, and quote the line that is wrong.
 
     Args:
         written: the class itself, a function that makes a module, or a module, whose class is then
@@ -147,7 +165,7 @@ def check_causal_attention(written: Given, **options: Unpack[Options]) -> Verdic
     >>> check_causal_attention(None)
     not attempted yet
     """
-    return _verdict(diagnose(written, CausalAttention, **options), written, CausalAttention)
+    return _check_class(written, CausalAttention, options)
 
 
 def check_stacked_heads(written: Given, **options: Unpack[Options]) -> Verdict:
@@ -159,9 +177,7 @@ def check_stacked_heads(written: Given, **options: Unpack[Options]) -> Verdict:
     >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
     True
     """
-    return _verdict(
-        diagnose(written, MultiHeadAttentionWrapper, **options), written, MultiHeadAttentionWrapper
-    )
+    return _check_class(written, MultiHeadAttentionWrapper, options)
 
 
 def check_weight_split(written: Given, **options: Unpack[Options]) -> Verdict:
@@ -173,4 +189,4 @@ def check_weight_split(written: Given, **options: Unpack[Options]) -> Verdict:
     >>> check_weight_split(MultiHeadAttention).holds
     True
     """
-    return _verdict(diagnose(written, MultiHeadAttention, **options), written, MultiHeadAttention)
+    return _check_class(written, MultiHeadAttention, options)

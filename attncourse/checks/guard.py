@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import io
 import signal
 import threading
@@ -15,7 +14,9 @@ from types import FrameType
 import torch
 
 SECONDS = 10.0
-PATIENCE = 3  # times as long it may take where the computer is busy with something else
+# A busy computer may keep the code from computing. So it gets up to this many times the seconds,
+# as long as it has not spent half of the seconds computing.
+PATIENCE = 3
 
 
 class TimeIsUp(BaseException):
@@ -61,89 +62,29 @@ def guarded(seconds: float = SECONDS) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeIsUp inside if it takes longer than some seconds, half of them spent computing.
+    """Raise TimeIsUp inside if it takes longer than some seconds.
 
-    In the main thread of a Unix system a signal interrupts even a sleep. Elsewhere the exception
-    comes with the next line of Python that runs.
+    A signal interrupts even a sleep. There is one only in the main thread, where Jupyter runs
+    cells, and not on Windows. Elsewhere there is no limit.
     """
-    clock = _Clock(seconds)
+    if not hasattr(signal, "setitimer") or (
+        threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    began, computed = time.monotonic(), time.process_time()
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if clock.is_over():
+        busy = time.process_time() - computed < seconds / 2
+        if not busy or time.monotonic() - began > PATIENCE * seconds:
             raise TimeIsUp
 
-    if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
-        before = signal.signal(signal.SIGALRM, ring)
-        rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)  # again, if it is caught
-        try:
-            yield
-        finally:
-            while True:
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, rest)
-                    signal.signal(signal.SIGALRM, before)
-                    break
-                except TimeIsUp:  # it rang once more, just now
-                    continue
-        return
-    watch = _Watch(seconds)
+    before = signal.signal(signal.SIGALRM, ring)
+    # again each 0.2 s, in case the code catches everything
+    rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)
     try:
         yield
     finally:
-        try:
-            watch.end()
-        except TimeIsUp:  # it came as end was called, before its own try
-            watch.end()
-
-
-class _Clock:
-    """Tells whether something has had its time: a busy computer may have kept it from computing."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.began, self.computed = time.monotonic(), time.process_time()
-
-    def is_over(self) -> bool:
-        """Return whether half of the time was spent computing, or much more has passed."""
-        waited = time.monotonic() - self.began
-        computed = time.process_time() - self.computed
-        return computed >= self.seconds / 2 or waited >= PATIENCE * self.seconds
-
-
-class _Watch:
-    """Raises TimeIsUp in the thread that makes it, after some seconds, and again if it is caught.
-
-    An exception that was sent must also arrive: Python 3.11 keeps a note that one is on its way,
-    which taking it back does not clear, and with that note a traced function never begins.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.clock = _Clock(seconds)
-        self.thread = ctypes.c_ulong(threading.get_ident())
-        self.over, self.lock, self.has_sent = threading.Event(), threading.Lock(), False
-        threading.Thread(target=self._wait, args=(seconds,), daemon=True).start()
-
-    def _wait(self, seconds: float) -> None:
-        while not self.over.wait(seconds):
-            with self.lock:
-                if not self.over.is_set() and self.clock.is_over():
-                    self._send()
-            seconds = 0.2
-
-    def _send(self) -> None:
-        self.has_sent = True
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(self.thread, ctypes.py_object(TimeIsUp))
-
-    def end(self) -> None:
-        """Send nothing more, and let arrive what was sent."""
-        while not self.over.is_set():
-            try:
-                with self.lock:
-                    self.over.set()
-                    if not self.has_sent:
-                        return
-                    self._send()  # takes the place of one that has not arrived
-                while True:
-                    time.sleep(0)  # it arrives between two lines
-            except TimeIsUp:
-                continue
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # first, so that it rings no more
+        signal.setitimer(signal.ITIMER_REAL, rest)
+        signal.signal(signal.SIGALRM, before)

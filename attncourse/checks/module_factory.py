@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.findings import Finding
 from attncourse.checks.safe_run import FaultFound, reporting
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of
@@ -35,11 +35,11 @@ class ModuleFactory:
         self, given: Given, names: Mapping[str, str] = NO_NAMES, without: tuple[str, ...] = ()
     ) -> None:
         if given is None:
-            raise FaultFound(Finding(Kind.STUB))
+            raise FaultFound(Finding("stub"))
         if isinstance(given, nn.Module):
             given = type(given)
         if not callable(given) or (isinstance(given, type) and not issubclass(given, nn.Module)):
-            raise FaultFound(Finding(Kind.NOT_A_CLASS, None, {"name": type(given).__name__}))
+            raise FaultFound(Finding("given.type", None, {"name": type(given).__name__}))
         self.make: Callable[..., Any] = given
         self.names = names
         self.without = without
@@ -60,15 +60,15 @@ class ModuleFactory:
             with reporting():
                 made = self.make(**named)
         except FaultFound as found:
-            if found.finding.kind.step == "stub":
+            if found.finding.step == "stub":
                 raise
             line = found.line or self._first_line()
             sizes = ", ".join(f"{name}={value}" for name, value in named.items())
             raise FaultFound(found.finding.at(line).knowing(made_with=sizes)) from None
         if not isinstance(made, nn.Module):
-            raise FaultFound(Finding(Kind.NOT_A_CLASS, None, {"name": type(made).__name__}))
+            raise FaultFound(Finding("given.type", None, {"name": type(made).__name__}))
         if "_modules" not in vars(made):
-            raise FaultFound(Finding(Kind.STUB_INIT))
+            raise FaultFound(Finding("stub.init"))
         if not isinstance(self.make, type):
             _require_forward(type(made))
         return made
@@ -157,5 +157,5 @@ def _require_forward(cls: type[nn.Module]) -> None:
     for name in ["__call__"] * ("__call__" in own) + near + methods:
         said, statements = statements_of(own[name].__code__)
         line = SourceLine(said, 1, statements[1].text) if 1 in statements else None
-        raise FaultFound(Finding(Kind.FORWARD_NAME, line, {"name": name}))
-    raise FaultFound(Finding(Kind.STUB))
+        raise FaultFound(Finding("given.forward", line, {"name": name}))
+    raise FaultFound(Finding("stub"))

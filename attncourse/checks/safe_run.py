@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from attncourse.checks.errors import NO_SIZES, finding_of
-from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.findings import SENTENCES, Finding
 from attncourse.checks.sentences import in_full
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate, text_of
 
-NOT_ATTEMPTED = Kind.STUB.cause
+NOT_ATTEMPTED = SENTENCES["stub"]
 
 
 class CheckFailed(Exception):  # noqa: N818  # the answer to a learner, no error of this package
@@ -54,8 +54,8 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, when: str = "") -> Iterator[N
         is_raised_here = line is None or line.text.startswith("raise")  # not by what it calls
         if isinstance(error, NotImplementedError) and not error.args and is_raised_here:  # a stub
             if line is not None and has_own_lines(_innermost(error)):
-                raise FaultFound(Finding(Kind.STUB_RAISE, line)) from error
-            raise FaultFound(Finding(Kind.STUB)) from error
+                raise FaultFound(Finding("stub.raise", line)) from error
+            raise FaultFound(Finding("stub")) from error
         raise FaultFound(finding) from None
 
 
@@ -102,10 +102,10 @@ def call(
     with reporting(sizes, when):
         result = functional_call(module, given, (x,), options)
     if version is not None and x._version != version:
-        raise FaultFound(Finding(Kind.X_IN_PLACE))
+        raise FaultFound(Finding("x.in-place"))
     for name, weight in (weights or {}).items():
         if not torch.equal(given[name].detach(), weight.detach()):
-            raise FaultFound(Finding(Kind.PARAMETERS_CHANGED, None, {"name": name}))
+            raise FaultFound(Finding("parameters.in-place", None, {"name": name}))
     return result
 
 
@@ -129,7 +129,7 @@ def run(
         kind = result.dtype if result.layout is torch.strided else result.layout
         returned = f"tensor of {kind}"
         use = "return an ordinary tensor in the dtype of x"
-    raise FaultFound(Finding(Kind.RESULT_TYPE, None, {"returned": returned, "use": use}))
+    raise FaultFound(Finding("result.type", None, {"returned": returned, "use": use}))
 
 
 def has_own_lines(code: CodeType) -> bool:

@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import SourceLine
 
 # Sign, word and color; white on the color has a contrast of 5 at least, on light pages and dark
@@ -79,8 +79,8 @@ class Verdict:
             return YES
         if not self.faults:
             return NO
-        kind = self.faults[0].kind
-        return OPEN if kind is Kind.STUB else STOPPED if kind.step in ("error", "time") else NO
+        first = self.faults[0]
+        return OPEN if first.code == "stub" else STOPPED if first.step in ("error", "time") else NO
 
     def answer_or_reference(self) -> Any:
         """Return what the learner wrote if it is right, else the course's own solution.

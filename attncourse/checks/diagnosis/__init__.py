@@ -1,8 +1,8 @@
 """The diagnosis of a learner's attention class, from its own lines to a finding.
 
-In the order in which they build on each other: quantities are what should arise in attention; path
-finds them among a learner's tensors; masks, scores, heads and results are rules that say why an
-operation leaves the path, and departure has them in order. trial runs the class beside ours, and
-has its text; behind looks for a cause before the line that was found.
-questions, conditions and training ask, and diagnose asks all of them.
+In the order in which they build on each other: quantities holds what should arise in attention,
+labeled_run finds it among a learner's tensors. score_causes and layout_causes explain why an
+operation goes wrong, and first_difference finds that operation. comparison runs the class beside
+ours, and root_cause looks for a cause before the line that was found. questions and training ask,
+and examine asks all of them.
 """

@@ -1,9 +1,9 @@
-"""The quantities of attention, and finding them among a learner's tensors by their numbers alone.
+"""The quantities of attention, and how they are found among a learner's tensors by numbers alone.
 
-Inputs are random, so every number of a quantity occurs once, and tells where it comes from: text,
-head, token, column. A learner's tensor may hold the same numbers in any order of dimensions, cut
-into heads or rows, or flattened. Its numbers are looked up one by one, and each of its dimensions
-then has a meaning, or the numbers are mixed up.
+The inputs are random, so each number of a quantity occurs once, and it tells where it comes from:
+sequence, head, token, column. A learner's tensor may hold the same numbers in any order of
+dimensions, cut into heads or rows, or flattened. Each of its numbers is looked up, and then either
+each of its dimensions has a meaning, or the numbers are mixed up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,12 +21,24 @@ from torch import Tensor
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import causal_mask, merge_heads, split_heads
 
-HIDDEN = -1000.0  # a score below this hides
+MASKED = -1000.0  # A score below this is a masked one. True scores here are below 50.
+# float32 results differ from the float64 quantities by up to about 1e-6 of the largest number.
+# Two numbers of one quantity are rarely as near to each other as 2e-5.
 TOLERANCE = 2e-5
-FIRST, SAMPLE = 64, 6  # numbers of a tensor that are looked through, and up
+# A tensor holds a quantity only if the first SAMPLE of its telling numbers are among those of the
+# quantity. This cheap test rejects nearly all pairs. Among the FIRST numbers of masked scores or
+# weights enough are no zeros.
+FIRST, SAMPLE = 64, 6
+# At least this share of all telling numbers must be among those of the quantity: a few in a
+# thousand may be rounded further than TOLERANCE.
+SHARE_FOUND = 0.98
+# A number may be near to another number of the quantity by chance, and then it points to a wrong
+# place. So only this share must agree on the place along an axis. That all numbers are at the
+# places found is compared afterwards.
+SHARE_IN_PLACE = 0.8
 
 AXES = {
-    "b": "texts",
+    "b": "sequences",
     "h": "heads",
     "t": "tokens",
     "i": "queries",
@@ -70,7 +81,7 @@ class Quantity:
 
     def tells(self, number: float) -> bool:
         """Return whether a number is not one that occurs anywhere, such as 0 and 1."""
-        hides = self.axes == "bhij" and number < HIDDEN
+        hides = self.axes == "bhij" and number < MASKED
         off = min(abs(number), abs(number - 1))
         return off > self.tolerance and math.isfinite(number) and not hides
 
@@ -81,15 +92,8 @@ class Quantity:
         )
 
 
-class Mixture(NamedTuple):
-    """What is still in order where the numbers of a quantity are mixed up."""
-
-    kept: str  # the axes that run along one dimension, or have one place
-    columns: tuple[int, ...]  # of all heads, counted from 0, from which the numbers come
-
-
 @dataclass(frozen=True)
-class Found:
+class Match:
     """What a learner's tensor holds.
 
     Args:
@@ -100,8 +104,8 @@ class Found:
         index: where along each axis of the quantity a number comes from: one tensor for each
             axis, which broadcasts over the learner's tensor.
         moved: the axis along which the places have changed, and how.
-        hidden: in scores, what is hidden: the tensor's own shape.
-        mixture: what is in order where the layout is None.
+        masked: in scores, which of them are masked, in the tensor's own shape.
+        kept: the axes that are in order where the layout is None.
     """
 
     name: str
@@ -109,8 +113,8 @@ class Found:
     layout: tuple[str, ...] | None
     index: dict[str, Tensor] = field(default_factory=dict)
     moved: tuple[str, str] | None = None
-    hidden: Tensor | None = None
-    mixture: Mixture | None = None
+    masked: Tensor | None = None
+    kept: str = ""
 
     @property
     def in_order(self) -> bool:
@@ -186,18 +190,18 @@ def _plain_and_scaled(name: str, axes: str, values: Tensor, root: float) -> tupl
     return Quantity(name, axes, values), Quantity(name, axes, values * root, root)
 
 
-def find(tensor: Tensor, quantity: Quantity) -> Found | None:
+def find(tensor: Tensor, quantity: Quantity) -> Match | None:
     """Return how a tensor holds a quantity, or None if its numbers are others."""
     if not quantity.may_hold(tensor.flatten()[:FIRST].tolist()):
         return None  # so it is with most, and this is quick
     tensor = tensor.double()
     if quantity.axes == "bhij":
-        tensor = torch.where(tensor < HIDDEN, -torch.inf, tensor)
+        tensor = torch.where(tensor < MASKED, -torch.inf, tensor)
     (table, order), tolerance = quantity.table, quantity.tolerance
     known = tensor.isfinite() & (tensor.abs() > tolerance) & ((tensor - 1).abs() > tolerance)
     place, off = _nearest(tensor.flatten(), table)
     told = known & (off <= tolerance).view(tensor.shape)
-    if not told.any() or told.sum() < 0.98 * known.sum():
+    if not told.any() or told.sum() < SHARE_FOUND * known.sum():
         return None
     origin = _unravel(order[place].view(tensor.shape), quantity.values.shape)
     layout = [""] * tensor.ndim
@@ -205,20 +209,18 @@ def find(tensor: Tensor, quantity: Quantity) -> Found | None:
     for axis, size, where in zip(quantity.axes, quantity.values.shape, origin, strict=True):
         found = _along(where, told, size)
         if found is None:
-            mixture = _mixture(quantity, origin, told)
-            return Found(quantity.name, quantity.factor, None, mixture=mixture)
+            return Match(quantity.name, quantity.factor, None, kept=_kept(quantity, origin, told))
         dim, index[axis], seen[axis] = found
         if dim is not None:
             layout[dim] += axis
     again = quantity.values[tuple(index[axis] for axis in quantity.axes)].expand(tensor.shape)
     same = (again == tensor) | ((again - tensor).abs() <= tolerance)
-    hidden = None
+    masked = None
     if quantity.name == "scores":
-        hidden = tensor == -torch.inf
-        same |= hidden
+        masked = tensor == -torch.inf
+        same |= masked
     if not same.all():
-        mixture = _mixture(quantity, origin, told)
-        return Found(quantity.name, quantity.factor, None, mixture=mixture)
+        return Match(quantity.name, quantity.factor, None, kept=_kept(quantity, origin, told))
     moved = next(
         (
             (AXES[axes[0]] if len(axes) == 1 else "columns", how)
@@ -230,12 +232,12 @@ def find(tensor: Tensor, quantity: Quantity) -> Found | None:
         ),
         None,
     )
-    return Found(quantity.name, quantity.factor, tuple(layout), index, moved, hidden)
+    return Match(quantity.name, quantity.factor, tuple(layout), index, moved, masked)
 
 
 def find_any(
     tensor: Tensor, named: Mapping[str, tuple[Quantity, ...]], names: tuple[str, ...] = ()
-) -> Found | None:
+) -> Match | None:
     """Return what a tensor holds, in order if possible."""
     worse = None
     for name in names or named:
@@ -247,7 +249,7 @@ def find_any(
     return worse
 
 
-def scaled(found: Found, factor: float) -> Found:
+def scaled(found: Match, factor: float) -> Match:
     """Return the same numbers, times a factor."""
     return replace(found, factor=found.factor * factor)
 
@@ -264,7 +266,7 @@ def _nearest(numbers: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _along(
-    where: Tensor, told: Tensor, size: int, share: float = 0.8
+    where: Tensor, told: Tensor, size: int, share: float = SHARE_IN_PLACE
 ) -> tuple[int | None, Tensor, Tensor] | None:
     """Return the dimension along which an axis runs, its index there, and where that was seen.
 
@@ -298,14 +300,11 @@ def _middle(rows: Tensor) -> Tensor:  # slow, but a number may be near another b
     return rows.nanmedian(dim=1).values
 
 
-def _mixture(quantity: Quantity, origin: list[Tensor], told: Tensor) -> Mixture:
-    places = dict(zip(quantity.axes, origin, strict=True))
-    sizes = dict(zip(quantity.axes, quantity.values.shape, strict=True))
-    kept = [axis for axis in places if _along(places[axis], told, sizes[axis], 0.98) is not None]
-    columns = places["d"][told] if "d" in places else torch.zeros(0)
-    if "d" in places and "h" in places:
-        columns = columns + places["h"][told] * sizes["d"]
-    return Mixture("".join(kept), tuple(sorted(set(columns.tolist()))))
+def _kept(quantity: Quantity, origin: list[Tensor], told: Tensor) -> str:
+    """Return the axes along which the numbers are in order though others are mixed up."""
+    sizes = quantity.values.shape
+    parts = zip(quantity.axes, origin, sizes, strict=True)
+    return "".join(a for a, where, size in parts if _along(where, told, size, SHARE_FOUND))
 
 
 def _fill(known: Tensor, size: int) -> Tensor:

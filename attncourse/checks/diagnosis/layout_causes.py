@@ -1,0 +1,171 @@
+"""Causes of heads, tokens and columns in wrong places, and of wrong steps after the attention.
+
+As in score_causes, a cause returns a finding only if the numbers of the run show it.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from attncourse.checks.diagnosis.labeled_run import ASSIGNS, PARTS, LabeledRun, holds, made_at
+from attncourse.checks.diagnosis.quantities import Match
+from attncourse.checks.findings import Finding
+from attncourse.tracing.operations import Operation
+from attnlib.functional import merge_heads
+
+
+def misplaced(run: LabeledRun, operation: Operation) -> Match | None:
+    """Return what an operation made of a quantity that came in right, if it left its place."""
+    made = run.labels.get(operation.number)
+    names = run.names(operation) - {"scores", "attn_weights", "steps of softmax"}
+    if made is None or made.in_order or made.name not in names:
+        return None
+    return made
+
+
+def mixed_up(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a split or a merge after which a row holds numbers of several tokens or heads."""
+    made = misplaced(run, operation)
+    if made is None or made.layout is not None or run.num_heads == 1:
+        return None
+    # view and reshape keep the numbers in reading order: that of (b, num_tokens, d_out) in a split,
+    # that of (b, num_heads, num_tokens, head_dim) in a merge
+    right = run.right(made.name)
+    if made.name in PARTS:
+        right = merge_heads(right)
+    numbers = operation.values.double().flatten() / made.factor
+    if made.name not in (*PARTS, "context_vec") or numbers.shape != right.flatten().shape:
+        return None
+    if not torch.allclose(numbers, right.flatten(), atol=1e-4):
+        return None
+    return run.at(operation, "merge.mixed" if right.ndim == 4 else "split.mixed", name=made.name)
+
+
+def another_order(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find heads, tokens or columns that have changed places."""
+    made = misplaced(run, operation)
+    if made is None or made.moved is None:
+        return None
+    what, how = made.moved
+    where, parents = operation, run.parents(operation)
+    if how == "alternating" and len(parents) == 1:
+        layout = "".join((run.labels[parents[0]] or made).layout or ())
+        where = operation if layout in ("bthd", "bhtd") else made_at(run, parents[0])
+    elif "repeated" in how and len(parents) > 1:  # the line that makes the same head each time
+        where = run.operations[parents[-1]]
+    return run.at(where, "order", name=made.name, what=what, how=how)
+
+
+def tokens_before_heads(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find queries, keys or values whose product compares the heads of one token."""
+    for number, label in run.held(operation).items():
+        if label.name not in PARTS or len(label.layout or ()) != 4 or operation.name == "einsum":
+            continue
+        *leading, last, columns = label.layout or ()
+        if {last, columns} == {"h", "d"} and "t" in leading:
+            return run.at(made_at(run, number), "split.no-transpose", name=label.name)
+    return None
+
+
+def odd_one_out(run: LabeledRun) -> Finding | None:
+    """Find which of queries, keys and values is split in another way than the other two."""
+    ways: dict[str, tuple[int, bool]] = {}
+    for number, label in run.labels.items():
+        layout = label.layout or () if label is not None else ()
+        if label is not None and label.name in PARTS and len(layout) == 4 and "h" in layout:
+            ways[label.name] = number, layout.index("t") < layout.index("h")
+    told = [way for _, way in ways.values()]
+    if len(told) == len(PARTS) and told.count(True) == 1:
+        name, (number, _) = next(item for item in ways.items() if item[1][1])
+        return run.at(made_at(run, number), "split.no-transpose", name=name)
+    return None
+
+
+def multiplied(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a quantity that is multiplied by a number, as nothing in attention is."""
+    made = run.labels.get(operation.number)
+    if made is None or not made.in_order or made.name not in run.names(operation):
+        return None
+    if made.name == "attn_weights" and abs(made.factor - run.root) < 1e-4:
+        return run.at(operation, "scale.twice", name="scores")
+    return run.at(operation, "multiplied", name=made.name, factor=made.factor)
+
+
+def heads_added(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find heads that are added or averaged number by number."""
+    right = run.right("context_vec")
+    if right.shape[1] == 1:
+        return None
+    held = [label for label in run.held(operation).values() if label.name == "context_vec"]
+    heads = {int(label.index["h"]) for label in held if label.index["h"].numel() == 1}
+    meet = len(heads) > 1 and operation.values.numel() == right[:, 0].numel()
+    together = right.mean(dim=1), right.sum(dim=1), right.amax(dim=1)
+    if meet or any(holds(operation.values, made) for made in together):
+        return run.at(operation, "merge.added")
+    return None
+
+
+def out_proj_again(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find an output projection of what is already projected."""
+    again = any("out_proj" in run.parameter_name(n) for n in operation.parents)
+    return run.at(operation, "out_proj.twice") if again else None
+
+
+def wrong_bias(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a result that is right but for the bias of out_proj."""
+    made, right = run.operations[run.result].values, run.right("result")
+    if made.shape == right.shape:
+        off = (made - right).flatten(0, 1)
+        if float(off.abs().max()) > 1e-4 and torch.allclose(off, off[:1], atol=1e-4):
+            return run.at(operation, "out_proj.bias")
+    return None
+
+
+def ends_too_early(run: LabeledRun) -> Finding | None:
+    """Find a result that is right as far as it goes, and not the end."""
+    label, operation = run.labels[run.result], run.operations[run.result]
+    target = "result" if "result" in run.named else "context_vec"
+    if label is None:
+        return None
+    if label.name == target:
+        return wrong_bias(run, operation) if target == "result" else None
+    if target == "result" and label.name == "context_vec":
+        return run.at(operation, "out_proj.missing")
+    return run.at(operation, "result.other", name=label.name)
+
+
+def shape_of_the_result(run: LabeledRun) -> Finding | None:
+    """Return why a result has another shape, where its numbers are context vectors."""
+    operation, label = run.operations[run.result], run.labels.get(run.result)
+    if added := heads_added(run, operation):
+        return added
+    if label is None or label.layout is None:
+        return None
+    if label.name not in ("context_vec", "result"):
+        return run.at(operation, "result.other", name=label.name)
+    if run.num_heads == 1 or label.name != "context_vec":
+        return None
+    heads = sorted(set(label.index["h"].flatten().tolist()))
+    if len(heads) < run.num_heads:
+        return run.at(operation, "heads.missing", heads=tuple(heads), num_heads=run.num_heads)
+    for dim, axes in enumerate(label.layout):
+        if "h" in axes and "d" not in axes:
+            return run.at(operation, "merge.axis", dim=dim)
+    return None
+
+
+def unwritten(run: LabeledRun) -> Finding | None:
+    """Find rows or columns of the result into which nothing was ever written."""
+    writes = [n for n in sorted(run.leads_here & run.from_x) if run.operations[n].name in ASSIGNS]
+    again = {run.operations[number].parents[0] for number in writes}
+    for number in (n for n in writes[::-1] if n not in again):
+        begun = end = run.operations[number]
+        while begun.name in ASSIGNS and begun.parents:
+            begun = run.operations[begun.parents[0]]
+        if begun.number in run.from_x or begun.values.shape != end.values.shape:
+            continue
+        same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
+        whole = (same.movedim(a, 0).flatten(1).all(1).any() for a in range(same.ndim))
+        if not same.all() and any(whole):
+            return run.at(end, "result.unwritten", filler=begun.name)
+    return None

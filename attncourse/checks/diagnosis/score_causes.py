@@ -1,0 +1,539 @@
+"""Causes of wrong scores, masks and attention weights, each verified on the numbers of the run.
+
+A cause takes a run and its first operation whose inputs are right and whose result is not. It
+returns a finding only if the wrong formula that it stands for gives the learner's own numbers, or
+if what it says can be read off these numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from attncourse.checks.diagnosis.labeled_run import (
+    ASSIGNS,
+    MAY_BE_SCALED,
+    NEAR,
+    PARTS,
+    LabeledRun,
+    close_or_nan,
+    cut_at,
+    divided,
+    holds,
+    ratio_of,
+)
+from attncourse.checks.diagnosis.quantities import MASKED, Match, find, find_any
+from attncourse.checks.findings import Finding
+from attncourse.tracing.operations import Operation
+from attnlib.functional import causal_mask
+
+# What makes a mask: the line that is told is the nearest of these before the scores
+DRAWS = {"triu", "tril", "gt", "lt", "ge", "le", "__gt__", "__lt__", "__ge__", "__le__"}
+FILLERS = {"full", "full_like", "ones", "zeros", "mul", "__mul__", "rmul", "__rmul__", "new_full"}
+
+
+# What scores are when softmax takes them
+
+
+def masked_in(match: Match) -> Tensor:
+    """Return which scores are masked."""
+    assert match.masked is not None
+    return match.masked
+
+
+def future_in(match: Match) -> Tensor:
+    """Return which scores should be masked."""
+    return (match.index["j"] > match.index["i"]).expand(masked_in(match).shape)
+
+
+def is_transposed(match: Match) -> bool:
+    """Return whether the rows of the last two dimensions are keys."""
+    layout = match.layout or ()
+    return "j" in layout and "i" in layout and layout.index("j") < layout.index("i")
+
+
+def what_is_wrong(run: LabeledRun, match: Match) -> str:
+    """Return what is wrong with scores that go into softmax: keys, mask, scale or nothing."""
+    if match.index["i"].numel() == 1 and match.index["j"].numel():  # the scores of one query
+        keys = match.index["j"].expand(masked_in(match).shape)[~masked_in(match)]
+        if set(keys.tolist()) != set(range(int(match.index["i"]) + 1)):
+            return "keys"
+    if not masked_in(match).equal(future_in(match)):
+        return "mask"
+    return "scale" if abs(match.factor / run.root - 1) > NEAR else ""
+
+
+def masked_pairs(run: LabeledRun, match: Match, masked: Tensor) -> Tensor | None:
+    """Return what is masked as queries by keys; None if sequences or heads differ."""
+    size = run.right("scores").shape[-1]
+    some, every = torch.zeros(size * size), torch.ones(size * size)
+    rows, columns = (match.index[axis].expand(masked.shape).flatten() for axis in "ij")
+    places, flat = rows * size + columns, masked.flatten().float()
+    some.scatter_reduce_(0, places, flat, "amax")
+    every.scatter_reduce_(0, places, flat, "amin")
+    seen = torch.zeros(size * size).scatter_(0, places, 1.0).bool()
+    return some.view(size, size).bool() if bool((some == every)[seen].all()) else None
+
+
+def takes_softmax(run: LabeledRun, operation: Operation) -> bool:
+    """Return whether an operation takes its scores as softmax does, along the keys."""
+    number, before = run.the_scores(operation)
+    if before.layout is None:
+        return False
+    values, old = operation.values.double(), run.operations[number].values.double()
+    if values.shape == old.shape:
+        for dim, axes in enumerate(before.layout):
+            if close_or_nan(values, old.softmax(dim=dim)):
+                return axes == "j"
+        if values.isnan().any() and not old.isnan().any():
+            return bool(old.isneginf().any()) and bool(what_is_wrong(run, before))
+    name = operation.name.strip("_")
+    steps = ("exp", "max", "amax", "sub", "sigmoid", "tanh", "relu")
+    later = run.operations[operation.number + 1 :]
+    by_hand = name.startswith(steps) and not any("softmax" in made.name for made in later)
+    return "softmax" in name or by_hand
+
+
+def mask_maker(
+    run: LabeledRun, operation: Operation, names: set[str] = DRAWS | ASSIGNS
+) -> Operation | None:
+    """Return the last operation of some names that made what this one takes and is not from x."""
+    new, seen = [n for n in operation.parents if n not in run.from_x], set[int]()
+    while new:
+        number = max(new)
+        new.remove(number)
+        made = run.operations[number]
+        if made.line is not None and {made.name, made.name.rstrip("_")} & names:
+            return made
+        if number not in seen:
+            seen.add(number)
+            new.extend(made.parents)
+    return None
+
+
+# Queries, keys and values come in
+
+
+def another_attention(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find the order, the mask or the scale with which three right parts give this result."""
+    if "attention" not in operation.name and not run.names(operation) >= set(PARTS):
+        return None
+    q, k, v = (run.right(name) for name in PARTS)
+    future = causal_mask(q.shape[-2])
+    for given in itertools.product(PARTS, repeat=3):
+        a, b, c = map(run.right, given)
+        weights = (run.root * a @ b.mT).masked_fill(future, -torch.inf).softmax(dim=-1)
+        if given != PARTS and any(holds(operation.values, made) for made in (weights @ c, weights)):
+            return run.at(operation, "parts.swapped", given=given)
+    carried = math.prod(label.factor for label in run.held(operation).values())
+    factors = dict.fromkeys([run.root, carried * run.root, carried, 1.0, *wrong_scales(run)])
+    for factor, (code, mask) in itertools.product(factors, _wrong_masks(q.shape[-2])):
+        weights = (factor * q @ k.mT).masked_fill(mask, -torch.inf).softmax(dim=-1)
+        if not any(holds(operation.values, made) for made in (weights @ v, weights)):
+            continue
+        if code:
+            maker = operation if code == "mask.inverted" else mask_maker(run, operation)
+            return run.at(maker or operation, code)
+        if abs(carried - 1) > NEAR:
+            return _scaled_before(run) or run.at(operation, "scale.wrong", **_factors(run, factor))
+        wrong = scale_finding(run, factor)
+        return run.at(operation, wrong.code, **wrong.facts)
+    for mask in (~future, future, ~future | torch.eye(len(future), dtype=torch.bool)):
+        weights = (run.root * q @ k.mT + mask).softmax(dim=-1)
+        if holds(operation.values, weights @ v):
+            return run.at(mask_maker(run, operation) or operation, "mask.added")
+    if operation.values.isnan().all():
+        return run.at(mask_maker(run, operation) or operation, "mask.everything")
+    return None
+
+
+def _wrong_masks(size: int) -> list[tuple[str, Tensor]]:
+    """Return what a mask may be instead of the future, with its code; first the future itself."""
+    ones = torch.ones(size, size, dtype=torch.bool)
+    return [
+        ("", ones.triu(1)),
+        ("mask.none", ~ones),
+        ("mask.inverted", ones.tril()),
+        ("mask.past", ones.tril(-1)),
+        ("mask.diagonal", ones.triu()),
+        ("mask.late", ones.triu(2)),
+        ("mask.late", ones.triu(3)),
+        ("mask.everything", ones),
+    ]
+
+
+def _scaled_before(run: LabeledRun) -> Finding | None:
+    """Return the line that scales queries or keys which PyTorch's attention scales once more."""
+    for number in sorted(run.leads_here & run.from_x):
+        part = run.labels.get(number)
+        if part and part.name in PARTS and abs(part.factor - 1) > NEAR:
+            return run.at(run.operations[number], "scale.twice", name=part.name)
+    return None
+
+
+def another_product(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a product of other parts than queries and keys."""
+    if len(run.held(operation)) == 1 and len(operation.parents) == 1:
+        return None
+    for one, other in itertools.combinations_with_replacement(PARTS, 2):
+        product = run.right(one) @ run.right(other).mT
+        factor = math.prod(label.factor for label in run.held(operation).values())
+        values = divided(operation.values, factor)
+        if {one, other} != {"queries", "keys"} and any(
+            holds(values, made) for made in (product, product.mT)
+        ):
+            wrong = "values" if "values" in (one, other) else one
+            where = _twin_of(run, wrong)
+            if {one, other} == {"queries", "values"} and _exchanged(run):
+                where = where or _first_of(run, "values")
+            return run.at(where or operation, "scores.pair", pair=(one, other))
+    return None
+
+
+def _first_of(run: LabeledRun, name: str) -> Operation | None:
+    """Return the operation that projected a quantity."""
+    labels = sorted(run.labels.items())
+    return next((run.operations[n] for n, m in labels if m and m.name == name), None)
+
+
+def _twin_of(run: LabeledRun, name: str) -> Operation | None:
+    """Return the later of two projections of one name: it stands for another part."""
+    held = {n for n, label in run.labels.items() if label and label.name == name}
+    first = sorted({list(run.chain(n, name))[-1].number for n in held})
+    if len(first) < 2:
+        return None
+    return run.operations[first[-1]]
+
+
+def _exchanged(run: LabeledRun) -> bool:
+    """Return whether keys and values have changed places everywhere."""
+    q, k, v = (run.right(name) for name in PARTS)
+    scores = (run.root * q @ v.mT).masked_fill(causal_mask(q.shape[-2]), -torch.inf)
+    context = scores.softmax(dim=-1) @ k
+    return any(holds(run.operations[n].values, context) for n in run.leads_here & run.from_x)
+
+
+def weights_and_others(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find attention weights that multiply something else, or that are transposed."""
+    weights = run.right("attn_weights")
+    for name in ("keys", "queries"):
+        if holds(operation.values, weights @ run.right(name)):
+            return run.at(_twin_of(run, name) or operation, "values.other", name=name)
+    if holds(operation.values, weights.mT @ run.right("values")):
+        return run.at(operation, "weights.transposed")
+    values = operation.values
+    held = run.held(operation)
+    number = next(n for n, label in held.items() if label.name == "attn_weights")
+    if len(held) == 1 and torch.equal(values, run.operations[number].values.mT):
+        return run.at(operation, "weights.transposed")
+    return None
+
+
+# Scores come in: the scale
+
+
+def wrong_scales(run: LabeledRun) -> dict[float, tuple[str, str]]:
+    """Return factors that scores are multiplied by in error: the code, and the size in question."""
+    width = run.right("queries").shape[-1]
+    usual = {
+        1.0: ("scale.none", ""),
+        width**0.5: ("scale.times", ""),
+        1 / width: ("scale.no-root", ""),
+        0.5 / width: ("scale.half", ""),  # / width ** 1 / 2, which Python reads as half of width
+        2 / width: ("scale.half", ""),
+    }
+    # not the number of sequences, by which nobody divides
+    others = {name: size for name, size in run.sizes.items() if name not in ("b", "head_dim")}
+    by = {size**-0.5: ("scale.width", name) for name, size in others.items() if size != width}
+    return {**by, **usual}
+
+
+def _factors(run: LabeledRun, factor: float) -> dict[str, float]:
+    return {"factor": factor, "right": run.root}
+
+
+def scale_finding(run: LabeledRun, factor: float) -> Finding:
+    """Return what is wrong with scores that are multiplied by a wrong factor."""
+    for wrong, (code, by) in wrong_scales(run).items():
+        if abs(factor - wrong) < NEAR:
+            return Finding(code, None, {**_factors(run, factor), "by": by})
+    return Finding("scale.wrong", None, _factors(run, factor))
+
+
+def wrong_scale(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find scores that softmax takes with another factor than the right one."""
+    number, before = run.the_scores(operation)
+    if not takes_softmax(run, operation) or what_is_wrong(run, before) != "scale":
+        return None
+    for later in run.operations[operation.number + 1 :]:
+        if operation.number in later.parents and later.number in run.leads_here:
+            ratio = ratio_of(later.values, operation.values)
+            if ratio is not None and abs(before.factor * ratio - run.root) < NEAR:
+                return run.at(later, "scale.after-softmax")
+    wrong = scale_finding(run, before.factor)
+    scaler = None
+    for later_number in sorted(run.leads_here & run.from_x):
+        label = run.labels.get(later_number)
+        if later_number > number or label is None:
+            continue
+        if not label.in_order or label.name not in MAY_BE_SCALED:
+            continue
+        product = math.prod(part.factor for part in _scaled_parts(run, later_number))
+        if abs(label.factor / product - 1) > NEAR:
+            scaler = run.operations[later_number]
+            if before.factor < 0 and label.factor / product < 0:
+                break
+    scaler = scaler or list(run.chain(number))[-1]
+    return run.at(scaler, wrong.code, **wrong.facts)
+
+
+def _scaled_parts(run: LabeledRun, number: int) -> Iterator[Match]:
+    """Yield the nearest labels before an operation that may carry a factor."""
+    for parent in run.parents(run.operations[number]):
+        label = run.labels.get(parent)
+        if label is None and parent in run.labels:
+            yield from _scaled_parts(run, parent)
+        elif label is not None and label.name in MAY_BE_SCALED:
+            yield label
+
+
+# Scores come in: softmax
+
+
+def softmax_of_other_axes(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a softmax that runs over queries, heads, sequences, or several of them."""
+    number, before = run.the_scores(operation)
+    values, old = operation.values.double(), run.operations[number].values.double()
+    if values.shape != old.shape or before.layout is None:
+        return None
+    for dim, axes in enumerate(before.layout):
+        if axes == "j" and close_or_nan(values, (-old).softmax(dim=dim)):
+            return run.at(operation, "scale.wrong", factor=-before.factor, right=run.root)
+        if close_or_nan(values, old.softmax(dim=dim)):
+            if axes == "j":
+                return None
+            if axes == "i" and is_transposed(before):
+                return run.at(list(run.chain(number))[-1], "scores.transposed")
+            return run.at(operation, "softmax.axis", axes=axes)
+    if close_or_nan(values, old.flatten().softmax(0).view(old.shape)):
+        return run.at(operation, "softmax.axis", axes="bhij")
+    return None
+
+
+def no_softmax(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find scores that meet the values as they are."""
+    number, before = run.the_scores(operation)
+    if "values" not in run.names(operation):
+        return None
+    scores = run.operations[number].values.double()
+    plain = before.factor * run.right("scores")
+    made = [scores.nan_to_num(neginf=0.0) @ run.right("values")] if scores.ndim == 4 else []
+    made.append(plain.masked_fill(causal_mask(plain.shape[-1]), 0.0) @ run.right("values"))
+    made.append(plain @ run.right("values"))
+    shown = operation.values
+    infinite = bool(shown.isnan().any() or shown.isinf().any())
+    if infinite or any(holds(shown, one) for one in made):
+        return run.at(operation, "softmax.none")
+    return None
+
+
+# Scores come in: the mask
+
+
+def everything_masked(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find an operation that masks every score of some tokens."""
+    number, before = run.the_scores(operation)
+    values, old = operation.values, run.operations[number].values
+    if values.shape != old.shape or run.is_good(operation.number):
+        return None
+    rows = (values < MASKED).all(dim=-1)
+    if not rows.any() or bool((old < MASKED).all(dim=-1).any()) or before.index["j"].numel() < 2:
+        return None
+    makers = [mask_maker(run, operation, {"__invert__", "bitwise_not", "rsub", "__rsub__"})]
+    makers += [mask_maker(run, operation)]
+    # the maker is at fault only if it already has such a row; else it is what is done with it
+    for maker in makers:
+        if maker is not None and _masks_a_row(maker.values):
+            return run.at(maker, "mask.everything")
+    return run.at(operation, "mask.everything")
+
+
+def _masks_a_row(mask: Tensor) -> bool:
+    if mask.ndim < 2 or mask.dtype is torch.bool or not mask.is_floating_point():
+        return mask.ndim > 1 and bool((mask != 0).all(dim=-1).any())
+    return bool((mask < MASKED).all(dim=-1).any())
+
+
+def wrong_keys_of_one_query(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a loop over the tokens in which one meets other keys than those up to itself."""
+    number, before = run.the_scores(operation)
+    if not takes_softmax(run, operation) or what_is_wrong(run, before) != "keys":
+        return None
+    keys = before.index["j"].expand(masked_in(before).shape)[~masked_in(before)].tolist()
+    first = list(run.chain(number))[-1]
+    cut = [n for n, f in run.labels.items() if f and f.name == "keys" and n < first.number]
+    cut_here = cut_at(run, max(cut), "t") if cut else None
+    facts = {"token": int(before.index["i"]), "low": min(keys), "high": max(keys)}
+    return run.at(cut_here or first, "mask.rows", **facts)
+
+
+def mask_of_other_places(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find what a mask hides, where it hides something and not the future."""
+    number, before = run.the_scores(operation)
+    if not takes_softmax(run, operation) or what_is_wrong(run, before) != "mask":
+        return None
+    masked = masked_in(before)
+    pattern = masked_pairs(run, before, masked)
+    if not masked.any():
+        return None
+    chain = list(run.chain(number))
+    past = (before.index["j"] < before.index["i"]).expand(masked.shape)
+    if is_transposed(before) and masked.equal(past):
+        return run.at(chain[-1], "scores.transposed")
+    maskers = [
+        later
+        for later, earlier in itertools.pairwise(chain)
+        if _masked_count(run, later) != _masked_count(run, earlier)
+    ]
+    too_much = [
+        later
+        for later in maskers[::-1]
+        if (label := run.labels[later.number])
+        and bool((masked_in(label) & ~future_in(label)).any())
+    ]
+    last = [*too_much, *maskers, run.operations[number]][0]
+    if pattern is None:
+        return run.at(last, "mask.differs")
+    return _mask_finding(run, last, pattern)
+
+
+def _masked_count(run: LabeledRun, operation: Operation) -> int:
+    label = run.labels.get(operation.number)
+    return int(label.masked.sum()) if label is not None and label.masked is not None else 0
+
+
+def _mask_finding(run: LabeledRun, operation: Operation, pattern: Tensor) -> Finding:
+    """Return what a pattern masks instead of the future, at the line that made it."""
+    maker = mask_maker(run, operation) or operation
+    inverted = torch.ones_like(pattern).tril()
+    # where the first or last row would be all masked, code may leave it visible
+    if pattern.equal(inverted) or pattern[1:-1].equal(inverted[1:-1]):
+        return run.at(operation, "mask.inverted")
+    for code, wrong in _wrong_masks(len(pattern)):
+        if code and pattern.equal(wrong):
+            return run.at(maker, code)
+    future = causal_mask(len(pattern))
+    leaks, too_much = (~pattern & future).nonzero(), (pattern & ~future).nonzero()
+    code, places = ("mask.leaks", leaks) if len(leaks) else ("mask.too-much", too_much)
+    i, j = places[0].tolist()
+    return run.at(maker, code, token=i, other=j)
+
+
+def nothing_masked(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find why softmax takes scores of which none are masked."""
+    number, before = run.the_scores(operation)
+    if not takes_softmax(run, operation) or what_is_wrong(run, before) != "mask":
+        return None
+    if masked_in(before).any():
+        return None
+    return (
+        _masked_and_dropped(run, operation, before)
+        or _masked_after_softmax(run, operation)
+        or _added(run, number)
+        or run.at(_empty_mask(run, number) or operation, "mask.none")
+    )
+
+
+def _masked_and_dropped(run: LabeledRun, operation: Operation, before: Match) -> Finding | None:
+    """Find masked scores that nothing uses."""
+    plain = run.named["scores"][0]
+    for other in run.operations[: operation.number]:
+        if other.number in run.leads_here or other.number not in run.from_x:
+            continue
+        label = find_any(other.values, run.named, ("scores",))
+        if label is None and other.values.numel():
+            label = find(divided(other.values, before.factor), plain)
+        if label is not None and label.masked is not None and label.masked.any():
+            return run.at(other, "mask.unused")
+    return None
+
+
+def _masked_after_softmax(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find a mask that comes after softmax."""
+    for other in run.operations[operation.number + 1 :]:
+        values = other.values
+        if other.number not in run.leads_here & run.from_x or values.ndim < 2:
+            continue
+        size = values.shape[-1]
+        if size < 2 or values.shape[-2] != size:
+            continue
+        masked = values[..., causal_mask(size)]
+        if bool(((masked == 0) | masked.isinf() | masked.isnan()).all()):
+            softmax = any(
+                torch.allclose(made.values.sum(dim=-1), torch.ones_like(made.values.sum(dim=-1)))
+                for n in run.parents(other)
+                if (made := run.operations[n]).values.shape == values.shape
+            )
+            return run.at(other, "mask.after-softmax" if softmax else "softmax.wrong")
+    return None
+
+
+def _empty_mask(run: LabeledRun, number: int) -> Operation | None:
+    """Return the operation that masks scores with a mask in which nothing is masked."""
+    size = run.right("scores").shape[-1]
+    for later in run.chain(number):
+        masks = [run.operations[n].values for n in later.parents if n not in run.from_x]
+        if any(mask.shape[-2:] == (size, size) for mask in masks):
+            return later
+    return None
+
+
+def _added(run: LabeledRun, number: int) -> Finding | None:
+    """Find a mask without any -inf that is added to the scores."""
+    future = causal_mask(run.right("scores").shape[-1])
+    for later in run.chain(number):
+        for n in (n for n in later.parents if n not in run.from_x):
+            values = run.operations[n].values
+            if values.shape[-2:] != future.shape:
+                continue
+            if set(values.flatten().tolist()) == {0, 1} and "add" in later.name:
+                return run.at(later, "mask.added")
+    return None
+
+
+def fill_is_too_high(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find scores of which some get a number that softmax still gives weight."""
+    number, before = run.the_scores(operation)
+    values, old = operation.values.double(), run.operations[number].values.double()
+    if values.shape != old.shape or before.layout is None:
+        return None
+    changed = (values - old).abs() > 1e-5
+    changed &= ~((values == -torch.inf) & (old == -torch.inf))
+    if not changed.any() or changed.all() or not bool((~changed & old.isfinite()).any()):
+        return None
+    pattern = masked_pairs(run, before, changed | masked_in(before))
+    if pattern is None or not bool((pattern & causal_mask(len(pattern))).any()):
+        return None
+    for numbers, added in ((values[changed], False), ((values - old)[changed], True)):
+        one = float(numbers[0])
+        if not bool(((numbers - one).abs() < 1e-4 * max(1.0, abs(one))).all()):
+            continue
+        if added and abs(one - 1) < NEAR:
+            return run.at(operation, "mask.added")
+        maker = mask_maker(run, operation, ASSIGNS | FILLERS) if added else None
+        return run.at(maker or operation, "mask.fill", number=one)
+    return None
+
+
+def nan_of_a_mask(run: LabeledRun, operation: Operation) -> Finding | None:
+    """Find NaN in something that is not made from x, which reaches the scores."""
+    if not operation.values.is_floating_point() or not operation.values.isnan().any():
+        return None
+    others = (run.operations[n] for n in sorted(run.leads_here - run.from_x))
+    nan = (o for o in others if o.values.is_floating_point() and o.values.isnan().any())
+    first = next(nan, None)
+    return run.at(first, "mask.nan") if first is not None and first.line is not None else None
