@@ -43,6 +43,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("random", questions.two_runs, RUNS),
     Question("equal scores", questions.equal_scores, (*RUNS, "random")),
     Question("whole", questions.the_whole, (*RUNS, "random", "equal scores")),
+    Question("one width", questions.one_width, WHOLE),
     Question("length", questions.many_tokens, WHOLE),
     Question("large scores", questions.large_scores, WHOLE),
     Question("training", training.training_without_dropout, (*RUNS, "random")),

@@ -127,6 +127,8 @@ def first_difference(run: LabeledRun) -> Finding | None:
 def first_difference_before_an_error(run: LabeledRun) -> Finding | None:
     """Return the same of a run that an error stopped: the result is what was made last."""
     last = [n for n in sorted(run.from_x) if run.operations[n].line is not None]
+    for number in last:
+        run.look_up_to(number)
     for number in last[::-1][:3]:  # an error shows at most a few operations after its cause
         run.look_up_to(number)
         if not run.is_good(number):

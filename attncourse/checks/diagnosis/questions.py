@@ -300,6 +300,17 @@ def _line_without_gradient(
     return None
 
 
+def one_width(pair: Comparison) -> Finding | None:
+    """Tokens as wide as the result: x may be added to it, or be written into, only there."""
+    if pair.one_width:
+        return None
+    pair.one_width = True
+    try:
+        return pair.difference(*pair.build(), pair.usual_x())
+    finally:
+        pair.one_width = False
+
+
 def many_tokens(pair: Comparison) -> Finding | None:
     """A text longer than context_length, and a longer context than usual."""
     mine, _ = pair.build()

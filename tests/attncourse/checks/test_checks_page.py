@@ -4,8 +4,9 @@ import re
 import subprocess
 import sys
 
-from attncourse import checks
 from attncourse.checks.diagnosis.diagnose import NAMES as ASKED
+
+from attncourse import checks
 from attncourse.checks.sentences import cause_of
 from attncourse.variants.mistakes import MISTAKES
 from support.notebook_tools import ROOT, broken_links

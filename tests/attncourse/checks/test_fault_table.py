@@ -18,8 +18,8 @@ from attncourse.variants import faults
 from attncourse.variants.faults import ALL_MISTAKES, FAULTS, MYSTERIES, random_faulty_class
 from attncourse.variants.mistakes import OnePageAttention
 from exercises import find_exercises
+from support.caught_mistakes import CAUGHT
 from support.notebook_tools import NOTEBOOKS, read
-from support.wrong_classes import CAUGHT
 
 X = journey().inputs[None]
 NO_CHECK = dict.fromkeys(("mask with the diagonal", "mask inverted"), "NaN")

@@ -13,7 +13,7 @@ from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
 from support.cases import sheet
-from support.wrong_classes import CAUGHT
+from support.caught_mistakes import CAUGHT
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 CHECKS = ("shape", "causality", "rows", "equality")

@@ -18,8 +18,8 @@ from attncourse.variants import mistakes
 from attncourse.variants.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib import MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from support.caught_mistakes import CAUGHT
 from support.shape_comments import reading
-from support.wrong_classes import CAUGHT
 
 SIZES = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "num_heads": H}
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
