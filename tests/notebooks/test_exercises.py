@@ -149,8 +149,8 @@ def test_a_name_that_the_learner_lacks_is_told_to_the_learner():
 def test_the_verdict_on_a_function_says_how_it_came_about():
     double, crash, untouched = map(check_double, (lambda x: x + x, does_not_fit, stub))
     assert (bool(double), double.code, double.line) == (True, "", None)
-    assert (bool(crash), crash.code, crash.line.text) == (False, "error.widths", "y = x @ x")
-    assert crash.cause.startswith("The last axis of the left one must be as wide")
+    assert (bool(crash), crash.code, crash.line.text) == (False, "error.shapes", "y = x @ x")
+    assert crash.cause.startswith("The shapes that meet here do not fit: x (2, 3).")
     assert "x (2, 3)" in crash.more
     assert (bool(untouched), untouched.code) == (False, "stub")
 

@@ -111,7 +111,8 @@ def each_weight_is_dropped_or_grown(pair: Comparison) -> Finding | None:
         factor, kept = float(factors[0]), survived[calm != 0].float().mean()
         if not close(factors, torch.full_like(factors, factor), 1e-4):
             sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
-            if bool((((sums - 1).abs() < 1e-4) | ~(sums > 0)).all()):  # divided by their sum
+            again = (((sums - 1).abs() < 1e-4) | ~(sums > 0)).all()
+            if again and kept < 1 - DROPOUT / 2:  # what is left was divided by its sum
                 made = pair.operations(mine, x, pair.weights(num_heads))
                 line = next((o.line for o in made[::-1] if "div" in o.name), line)
             return Finding("dropout.place", line)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks import Finding, Kind
+from attncourse.checks import Finding
 from attncourse.checks.module_checks import Verdict, check_causal
 from attncourse.checks.verdict import NO, OPEN, STOPPED, YES
 from attncourse.pictures.palette import contrast
@@ -23,7 +23,7 @@ def test_a_verdict_is_a_truth_and_a_sentence():
 
 LINE = SourceLine("forward", 5, "y = x @ x < 2")
 CRASH = Verdict(
-    False, "...", (Finding(Kind.ERROR_WIDTHS, LINE),), more="x (2, 3)", cause="The last axis."
+    False, "...", (Finding("error.shapes", LINE),), more="x (2, 3)", cause="The last axis."
 )
 
 
@@ -32,9 +32,9 @@ CRASH = Verdict(
     [
         (Verdict(True, "Right: <all>."), "✓", "Yes Right: <all>."),
         (Verdict(False, "Is it twice?"), "✗", "Not yet Is it twice?"),
-        (Verdict(False, "not attempted yet", (Finding(Kind.STUB),)), "○", "Not attempted yet"),
+        (Verdict(False, "not attempted yet", (Finding("stub"),)), "○", "Not attempted yet"),
         (CRASH, "■", "Stopped forward, line 5 y = x @ x < 2 The last axis. More x (2, 3)"),
-        (replace(CRASH, faults=(Finding(Kind.SCALE_NONE, LINE),)), "✗", "Not yet forward, line 5"),
+        (replace(CRASH, faults=(Finding("scale.none", LINE),)), "✗", "Not yet forward, line 5"),
     ],
 )
 def test_a_verdict_is_seen_at_a_glance_and_heard(verdict, sign, said):

@@ -4,13 +4,10 @@ import re
 import subprocess
 import sys
 
-from attncourse.checks.diagnosis.diagnose import NAMES as ASKED
-
 from attncourse import checks
-from attncourse.checks.sentences import cause_of
+from attncourse.checks.diagnosis.examine import NAMES as ASKED
 from attncourse.variants.mistakes import MISTAKES
 from support.notebook_tools import ROOT, broken_links
-from support.wrong_classes import CASES, change
 
 PAGE = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -36,19 +33,6 @@ def test_it_names_every_check():
 def test_it_counts_the_mistakes():
     assert len(MISTAKES) == 20
     assert "`attncourse.checks.MISTAKES` holds twenty classes" in PAGE
-
-
-def test_the_sentences_of_its_table_are_real():
-    shown = re.findall(r"\| \"(.*)\" \|$", PAGE, re.MULTILINE)
-    assert len(shown) == 4
-    two = ("none", "a plain list")
-    asked = [(check, change(text, *pair)) for check, text, what, pair, *_ in CASES if what in two]
-    asked += [(checks.check_weight_split, mistake.cls) for mistake in MISTAKES]
-    missing = set(shown)
-    for check, cls in asked:
-        if missing:
-            missing -= {cause_of(fault) for fault in check(cls).faults}
-    assert missing == set()
 
 
 def test_it_names_every_question():

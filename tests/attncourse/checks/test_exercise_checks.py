@@ -7,26 +7,25 @@ import torch
 from torch import nn
 
 from attncourse.checks import (
-    Finding,
-    Kind,
     check_causal_attention,
     check_stacked_heads,
     check_weight_split,
 )
-from attncourse.checks.errors import KINDS, finding_of
-from attncourse.checks.sentences import (
-    LONGEST,
-    REMEDIES,
-    cause_of,
-    details,
-    in_full,
-    sentence,
-)
+from attncourse.checks.errors import CODES, finding_of
+from attncourse.checks.findings import SENTENCES, Finding
+from attncourse.checks.sentences import LONGEST, cause_of, in_full, sentence
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
-from attnlib import CausalAttention
-from support.many_styles import FLAT
-from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, change, write
+from support.learner_classes import (
+    ONE_BUFFER,
+    SPLIT_COURSE,
+    SPLIT_HELPERS,
+    STACK_LINE,
+    several,
+    write,
+)
+
+ONE_HEAD, SPLIT, STACKED = ONE_BUFFER[1], SPLIT_COURSE[1], STACK_LINE[1]
 
 # Stubs
 
@@ -66,16 +65,21 @@ def test_an_error_with_words_is_no_stub():
 
 
 def test_a_beginning_without_a_return_is_not_attempted_yet():
-    begun = ONE_HEAD[: ONE_HEAD.index("        keys, queries")] + "        keys = self.W_key(x)\n"
+    begun = ONE_HEAD[: ONE_HEAD.index("        queries = self")]
     assert check_causal_attention(write(begun)).sentence == (
-        "not attempted yet: forward makes keys and returns None. Is the return missing?"
+        "not attempted yet: forward makes keys and returns None. Add the steps that are missing, "
+        "and return the result."
     )
 
 
 @pytest.mark.parametrize(
     ("check", "text", "last"),
     [
-        (check_causal_attention, ONE_HEAD.replace("        return context\n", ""), "context = "),
+        (
+            check_causal_attention,
+            ONE_HEAD.replace("        return context_vec\n", ""),
+            "context_vec = ",
+        ),
         (check_stacked_heads, STACKED.replace("return torch", "torch"), "torch.cat("),
         (check_stacked_heads, STACKED.replace("return torch", "joined = torch"), "joined = "),
     ],
@@ -87,15 +91,14 @@ def test_a_missing_return_is_told_from_a_stub(check, text, last):
 
 
 def test_lines_that_stop_at_the_line_of_the_stub():
-    verdict = check_causal_attention(
-        change(ONE_HEAD, "        return context\n", "        raise NotImplementedError\n")
-    )
+    stop = {"        return context_vec\n": "        raise NotImplementedError\n"}
+    verdict = check_causal_attention(write(several(ONE_HEAD, stop)))
     assert verdict.code == "stub.raise"
     lines = STACKED.splitlines(keepends=True)
     raised = "        raise NotImplementedError\n"
     in_init = "".join([*lines[:4], raised, *lines[4:]])
     assert check_stacked_heads(write(in_init)).code == "stub.raise"
-    untouched = "".join([*lines[:3], raised, *lines[5:]])
+    untouched = "".join([*lines[:3], raised, *lines[6:]])
     assert check_stacked_heads(write(untouched)).sentence == "not attempted yet"
 
 
@@ -108,67 +111,41 @@ FACTS = {
     "error": "RuntimeError", "message": "size mismatch", "shapes": {"keys": (2, 5)}, "when": "",
     "sizes": {"b": 2, "num_tokens": 5, "d_out": 39}, "name": "queries", "names": ("keys", "values"),
     "twin": "W_key.weight", "has": "W_query.weight, W_key.weight", "otherwise": "", "have": (2, 5),
-    "want": (2, 39), "meaning": "width of one head", "value": "0", "head": 1, "before": 0, "ran": 1,
-    "num_heads": 3, "missing": (1, 2), "operation": "add", "variables": {"d_out": 2, "x": None},
-    "use": "compute with x", "layer": "W_query", "holds": {"q": "keys", "k": "queries"},
-    "given": ("queries", "keys", "keys"), "factor": 0.125, "right": 0.28, "what": "columns",
-    "how": "reversed", "columns": (1, 2, 3), "width": "head_dim", "size": 39, "axis": "h",
-    "place": 0, "other": 1, "equation": "bihd,bjhd->bhij", "letter": "d", "token": 0,
-    "pair": ("keys", "queries"), "by": "num_tokens", "root": True, "shows": False, "nan": True,
-    "all": True, "number": -0.0, "added": False, "length": 67, "num_tokens": 5, "one_side": True,
-    "far": 1e6, "low": 0, "high": 2, "axes": "i", "sum": 0.5, "keys": 3, "mean": True, "dim": 1,
-    "first": "queries", "complete": True, "heads": (0, 1), "left": 4,
-    "bias": "", "dtype": torch.float64, "x_dtype": torch.float32, "returned": "list of 3",
-    "places": (1, 2), "filler": "zeros", "none": True, "call": 1, "p": 0.25, "share": 0.5, "b": 2,
-    "why": "it does not fit", "context_length": 11, "d_out": 39, "asked": 23, "reduces": "sum",
-    "turn": ".T", "dims": 3, "argument": "d_in", "which": "", "level": 200.0, "exp": "infinite",
-    "second": "keys", "plain": "dict", "there": "eval", "near": "W_value", "line": LINE, "text": 0,
+    "want": (2, 39), "meaning": "width of one head", "how": "are all 0", "num_heads": 3,
+    "operation": "add", "value": ", 2,", "use": "compute with x", "factor": 0.125, "right": 0.28,
+    "given": ("queries", "keys", "keys"), "what": "columns", "token": 0, "other": 1, "text": 0,
+    "pair": ("keys", "queries"), "by": "num_tokens", "number": -0.0, "length": 67, "num_tokens": 5,
+    "far": 1e6, "low": 0, "high": 2, "axes": "i", "dim": 1, "heads": (0, 1), "dtype": torch.float64,
+    "x_dtype": torch.float32, "returned": "list of 3", "filler": "zeros", "p": 0.25, "d_out": 39,
+    "context_length": 11, "level": 200.0, "turn": ".T", "plain": "dict", "line": LINE, "where": "It is",
+    "makes": "scores", "origin": "it was defined before", "defined": "Mine", "wanted": "d_in, d_out",
 }  # fmt: skip
-OWN_FACTS = {
-    Kind.HEADS_COUNT: {"have": 2, "want": 3},
-    Kind.MERGE_AXIS: {"axes": "h"},
-    Kind.DROPOUT_ACTIVE: {"how": "new"},
-}
 
 
-def example(kind: Kind) -> Finding:
-    return Finding(kind, LINE, {**FACTS, **OWN_FACTS.get(kind, {})})
+def example(code: str) -> Finding:
+    facts = {"have": 2, "want": 3} if code in ("size.wrong", "heads.count") else {}
+    return Finding(code, LINE, {**FACTS, **facts})
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_has_one_sentence_that_is_short(kind):
-    finding = example(kind)
-    for again in (False, True):
-        said = sentence(finding, again)
-        assert len(said) <= LONGEST
-        assert not set("{}!") & set(said)
-        assert "-0" not in said
-    assert cause_of(finding) in sentence(finding)
+@pytest.mark.parametrize("code", SENTENCES)
+def test_every_code_has_a_sentence_that_is_short(code):
+    finding = example(code)
+    said = sentence(finding)
+    assert len(said) <= LONGEST
+    assert not set("{}!?") & set(said)
+    assert "-0" not in said
     assert cause_of(finding) in in_full(finding)
-    assert "counted from 1" not in details(finding)
 
 
-def test_no_sentence_stands_twice():
-    said = [cause_of(example(kind)) for kind in Kind]
-    assert len(set(said)) == len(said)
-
-
-def test_the_finished_line_comes_at_the_second_try_with_the_same_fault():
-    wrong = change(SPLIT, "return self.out_proj(context)", "return context")
-    other = change(SPLIT, " * self.width**-0.5", "")
-    assert check_weight_split(other).code == "scale.none"
-    first, second = check_weight_split(wrong), check_weight_split(wrong)
-    assert first.faults == second.faults
-    assert REMEDIES[Kind.OUT_PROJ_MISSING] not in first.sentence
-    assert second.sentence == f"{first.sentence} {REMEDIES[Kind.OUT_PROJ_MISSING]}"
-    assert check_weight_split(other).sentence == sentence(check_weight_split(other).faults[0])
-    check_stacked_heads(None)  # another exercise has its own tries
-    assert check_weight_split(other).sentence.endswith("Divide them by head_dim**0.5.")
+def test_a_code_without_a_sentence_is_refused():
+    with pytest.raises(ValueError, match=r"'mask.typo' has no sentence in sentences\.toml"):
+        Finding("mask.typo")
 
 
 def test_a_sentence_says_under_which_condition_an_error_comes():
-    long = change(SPLIT, "b, t, _ = x.shape", "b, t, _ = x.shape\n        assert t < 20, 'long'")
-    verdict = check_weight_split(long)
+    first = "b, num_tokens, d_in = x.shape"
+    long = several(SPLIT, {first: f"{first}\n        assert num_tokens < 20, 'long'"})
+    verdict = check_weight_split(write(long))
     assert (verdict.question, verdict.code) == ("length", "error")
     assert "With context_length=67: AssertionError: long." in verdict.sentence
 
@@ -190,9 +167,6 @@ def endless() -> None:
 
 RAISES = {
     r"softmax\(\) missing": lambda: X.softmax(),
-    r"Softmax\.__init__": lambda: nn.Softmax(X, dim=-1),
-    r"__init__\(\) [gmt]": lambda: CausalAttention(3, 2, 6, 0.0, num_heads=2),
-    r"forward\(\) [gmt]": lambda: CausalAttention(3, 2, 6, 0.0)(),
     "recursion depth": endless,
     "before Module.__init__": NoSuper,
     "view size is not compatible": lambda: X.T.view(6),
@@ -206,58 +180,46 @@ RAISES = {
     "must have the same": lambda: nn.Linear(3, 2)(X.double()),
     "dtypes must be": lambda: torch.baddbmm(X[None], X[None].double(), X[None].double()),
     r"t\(\) expects a tensor with <= 2": lambda: X[None].t(),
-    "Dimension out of range": lambda: X.transpose(1, 2),
-    "Tensors, not generator": lambda: torch.cat(row for row in X),
-    "Tensors, not map": lambda: torch.cat(map(torch.relu, X)),
     "Tensors, not ModuleList": lambda: torch.cat(nn.ModuleList([nn.ReLU()])),
     "expected Tensor as element": lambda: torch.cat([nn.ReLU()]),
     r"\[ModuleList\] is missing": lambda: nn.ModuleList([nn.ReLU()])(X),
-    r"call numpy\(\)": lambda: nn.Linear(3, 2)(X).numpy(),
-    "numpy.ndarray": lambda: torch.softmax(X.numpy(), -1),
     "NoneType": lambda: None @ X,
-    "'tuple' object": lambda: (X, X).shape,
-    "not tuple": lambda: torch.relu((X, X)),
-    "only supports boolean masks": lambda: X.masked_fill(X, 0.0),
-    "object is not callable": lambda: X.shape[0](X),
     "cannot be multiplied": lambda: X @ X,
-    r"size of the tensor \(0\)": lambda: X.clone().__setitem__(
-        (..., slice(3, None)), torch.ones(2, 5)
-    ),
     "Expected size": lambda: X[None] @ X[None],
     "must match": lambda: X + X.T,
     "shape of the mask": lambda: X[X.T > 0],
     "broadcast": lambda: X.clone().__setitem__([0, 1], torch.ones(5)),
+    "Dimension out of range": lambda: X.transpose(1, 2),
 }
 
 
 def test_every_pattern_has_an_error_that_asks_for_it():
-    assert list(RAISES) == [words for pattern, _ in KINDS for words in pattern.split("|")]
+    assert list(RAISES) == [words for pattern, _ in CODES for words in pattern.split("|")]
 
 
 @pytest.mark.parametrize("words", RAISES)
-def test_torch_still_uses_the_words_that_tell_a_kind(words):
-    (kind,) = (kind for pattern, kind in KINDS if words in pattern.split("|"))
+def test_torch_still_uses_the_words_that_tell_an_error(words):
+    (code,) = (code for pattern, code in CODES if words in pattern.split("|"))
     with pytest.raises(Exception, match=words) as caught:
         RAISES[words]()
     found = finding_of(locate(caught.value))
-    assert found.kind is kind
+    assert found.code in (code, "error")  # without shapes, of which the sentence would speak
     assert found.facts["message"]
 
 
 @pytest.mark.parametrize(
-    ("text", "right", "wrong", "kind", "shapes"),
+    ("base", "right", "wrong", "code", "shapes"),
     [
-        (ONE_HEAD, "keys.transpose(1, 2)", "keys.T", "error.T", {"queries", "keys"}),
-        (ONE_HEAD, "[:num_tokens, :num_tokens]", "", "error.mask-cut", {"scores", "self.mask"}),
-        (SPLIT, ".transpose(1, 2).flatten(2)", ".transpose(1, 2).reshape(b, t, 23)", "error.view-asked", {"weights", "values"}),
-        (SPLIT, "keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)", "keys = self.W_key(x)[:, None].squeeze(1)", "error.not-split", {"queries", "keys"}),
-        (FLAT, "t.view(B, T, self.n_head, self.size)", "t.unflatten(2, (self.n_head + 1, -1))", "error", {"t"}),
+        (ONE_BUFFER, "keys.transpose(1, 2)", "keys.T", "error.T", {"queries", "keys"}),
+        (ONE_BUFFER, "self.mask[:num_tokens, :num_tokens]", "self.mask", "error.mask-cut", {"attn_scores", "self.mask"}),
+        (SPLIT_COURSE, "num_tokens, self.d_out)", "num_tokens, d_in)", "error.view-size", {"context_vec"}),
+        (SPLIT_HELPERS, "k = self.split(self.W_key(x))", "k = self.W_key(x)", "error.shapes", {"q", "k"}),
     ],
 )  # fmt: skip
-def test_an_error_is_told_by_the_shapes_that_met(text, right, wrong, kind, shapes):
-    check = check_causal_attention if text is ONE_HEAD else check_weight_split
-    verdict = check(change(text, right, wrong))
-    assert verdict.code == kind, verdict.sentence
+def test_an_error_is_told_with_the_shapes_that_met(base, right, wrong, code, shapes):
+    check, text = base
+    verdict = check(write(several(text, {right: wrong})))
+    assert verdict.code == code, verdict.sentence
     assert set(verdict.faults[0].facts["shapes"]) == shapes
     assert "Shapes there: " in verdict.more
     assert len(verdict.sentence) <= LONGEST

@@ -128,7 +128,7 @@ def test_the_one_that_raises_says_where():
     verdict = check_shapes(build(BY_NAME["view without contiguous"].cls))
     assert verdict.sentence.startswith(
         "Stopped in OnePageAttention.forward, line 16: "
-        "context_vec = context_vec.view(b, num_tokens, self.d_out) | After transpose the numbers "
+        "context_vec = context_vec.view(b, num_tokens, self.d_out) | After a transpose the numbers "
     )
 
 
@@ -152,7 +152,7 @@ CODES = {
     "softmax over queries": "softmax.axis",
     "dropout before softmax": "dropout.place",
     "dropout in eval": "dropout.eval",
-    "keys and values swapped": "parts.swapped",
+    "keys and values swapped": "scores.pair",
     "view without contiguous": "error.view-order",
     "heads in reverse": "order",
     "no output projection": "out_proj.missing",
