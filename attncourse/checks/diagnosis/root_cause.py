@@ -181,7 +181,9 @@ def difference_before_an_error(finding: Finding, pair: Comparison) -> Finding | 
     if finding.step != "error" or finding.line is None:
         return None
     labeled = pair.usual_run(stopped=True)
-    return first_difference_before_an_error(labeled) if labeled is not None else None
+    found = first_difference_before_an_error(labeled) if labeled is not None else None
+    # a line that splits, turns and multiplies says by its error what does not fit
+    return None if found is None or found.line == finding.line else found
 
 
 def mask_of_another_size(finding: Finding, pair: Comparison) -> Finding | None:
