@@ -343,7 +343,7 @@ WRONG = [
     Wrong("num heads as length", STACK_LINE, "size.wrong",
       {"sizes = d_in, d_out, context_length, dropout":
        "sizes = d_in, d_out, num_heads, dropout"}, ""),
-    Wrong("split head dim first", SPLIT_HELPERS, "split.mixed",
+    Wrong("split head dim first", SPLIT_HELPERS, "changed",
       {"t.reshape(b, n, self.num_heads, self.head_dim).permute(0, 2, 1, 3)\n\n":
        "t.reshape(b, n, self.head_dim, self.num_heads).permute(0, 3, 1, 2)\n\n"}),
     Wrong("scale context length", ONE_BUFFER, "scale.width",
