@@ -1,15 +1,12 @@
 """The course for nbgrader, without it: `make nbgrader-test` lets nbgrader itself grade."""
 
-import re
-
 import pytest
 
 from exercises import find_exercises, put, source
-from nbgrader_course import SKIP, assignment
+from nbgrader_course import assignment
 from nbgrader_tests import HIDDEN_TESTS
 from support.exercise_tools import run_cell
-from support.leaks import leaks
-from support.notebook_tools import APPENDICES, NOTEBOOKS, read, tags
+from support.notebook_tools import APPENDICES, NOTEBOOKS, read
 
 LESSON = read(next(path for path in NOTEBOOKS if path.stem.startswith("02")))
 EXERCISES = {exercise.name: exercise for exercise in find_exercises(LESSON)}
@@ -60,19 +57,3 @@ def test_a_stub_and_the_class_of_the_package_have_none(course):
     theirs = f"import attnlib\nclass {STACK}(attnlib.{STACK}):\n    pass"
     for name, answer in (*((name, each.stub) for name, each in EXERCISES.items()), (STACK, theirs)):
         assert points(course, name, answer) == "0"
-
-
-def test_what_gives_points_is_locked_and_what_it_compares_with_is_hidden(course):
-    found = cells(course)
-    for name, exercise in EXERCISES.items():
-        stub, worth = (found[key]["metadata"]["nbgrader"] for key in (name, f"{name}-points"))
-        assert (stub["grade"], stub["solution"], stub["locked"]) == (False, True, False)
-        assert (worth["grade"], worth["solution"], worth["locked"]) == (True, False, True)
-        assert worth["points"] == 3
-        text = source(found[f"{name}-points"])
-        open_part = re.sub(r"(?s)### BEGIN HIDDEN TESTS.*### END HIDDEN TESTS\n", "", text)
-        assert not re.search(r"\d\.\d", open_part)
-        assert leaks(course, exercise) == []
-    for cell in course["cells"]:  # what no exercise builds on is skipped
-        if cell["cell_type"] == "code":
-            assert (SKIP in tags(cell)) == (cell not in found.values())

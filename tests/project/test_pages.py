@@ -1,6 +1,5 @@
 """What README and the pages in docs/ say of the code and of the lessons is so."""
 
-import ast
 import pkgutil
 import re
 import subprocess
@@ -16,7 +15,6 @@ from support.notebook_tools import (
     ROOT,
     START,
     broken_links,
-    code_cells,
     markdown_cells,
     minutes,
     read,
@@ -73,14 +71,6 @@ def test_every_name_of_ours_is_there(path):
             pkgutil.resolve_name(name)
         except (ImportError, AttributeError) as error:
             pytest.fail(f"{name}: {error}")
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_imports_few_names(path):
-    cells = [ast.parse(source(cell)) for _, cell in code_cells(read(path))]
-    nodes = [node for cell in cells for node in ast.walk(cell) if isinstance(node, ast.ImportFrom)]
-    ours = [node for node in nodes if (node.module or "").startswith("attncourse")]
-    assert len({alias.name for node in ours for alias in node.names}) <= 15
 
 
 def test_the_sections_that_teachers_are_sent_to_are_in_the_lessons():
