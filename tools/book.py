@@ -212,7 +212,8 @@ def put_together(source: Path) -> None:
     """Write what Sphinx reads into a folder: settings, start page, notebooks, images, docs."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "book", source)
-    shutil.copytree(ROOT / "docs", source / "docs")
+    for_maintainers = shutil.ignore_patterns("maintaining.md")
+    shutil.copytree(ROOT / "docs", source / "docs", ignore=for_maintainers)
     shutil.copytree(ROOT / "images", source / "images")
     for name in ("notebooks", "made"):
         (source / name).mkdir()

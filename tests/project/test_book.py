@@ -46,7 +46,7 @@ browser_test = pytest.mark.browser
 SHOWN = [(path, panel) for path in (*NOTEBOOKS, *APPENDICES) for _, panel in panels_of(read(path))]
 LESSONS = [f"notebooks/{path.stem}" for path in NOTEBOOKS]
 PAGES = [*LESSONS, *(f"notebooks/{path.stem}" for path in APPENDICES), "index", "search"]
-PAGES += [f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")]
+PAGES += [f"docs/{path.stem}" for path in (ROOT / "docs").glob("[!m]*.md")]  # not maintaining
 MOST_BYTES = 15_000_000  # the whole book, as one downloads it
 CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(figure => {
     if (figure.closest("h1, h2, h3, a, button, [aria-hidden=true]")) return [];
