@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attncourse.learning.model import AttentionModel
 from attncourse.learning.patterns import induction
-from attncourse.learning.record import clear_and_ambiguous, held_out_batch, mark_asked
+from attncourse.learning.record import accuracy_by_ambiguity, held_out_batch, mark_asked
 from attncourse.learning.tasks import Batch
 
 
@@ -65,19 +65,19 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     return by_head
 
 
-def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
+def score_by_position(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     """Return what score returns, for each place of the query, (..., num_tokens).
 
     It is a mean over the texts; NaN at places where no text has a target key.
 
     >>> halves = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> score_by_place(halves, k_back(torch.tensor([[7, 8]]), k=1)).tolist()
+    >>> score_by_position(halves, k_back(torch.tensor([[7, 8]]), k=1)).tolist()
     [nan, 0.5]
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
     on_pattern = (heads * is_target).sum(dim=-1)  # (..., b, num_tokens)
-    by_place: Tensor = on_pattern.sum(dim=-2) / is_target.any(dim=-1).sum(dim=0)
-    return by_place  # (..., num_tokens)
+    by_position: Tensor = on_pattern.sum(dim=-2) / is_target.any(dim=-1).sum(dim=0)
+    return by_position  # (..., num_tokens)
 
 
 def mark_watched(batch: Batch) -> dict[str, Tensor]:
@@ -98,7 +98,7 @@ def mark_watched(batch: Batch) -> dict[str, Tensor]:
 class Measured(NamedTuple):
     """Where the heads look, place by place, and how often the model is right."""
 
-    by_place: dict[str, Tensor]  # by pattern, (num_layers * num_heads, num_tokens)
+    by_position: dict[str, Tensor]  # by pattern, (num_layers * num_heads, num_tokens)
     clear: float  # right, of the places where the letter alone tells what comes next
     ambiguous: float  # right, of those where it does not
 
@@ -108,8 +108,8 @@ def measure(model: AttentionModel) -> Measured:
     """Measure a model on the held-out batch."""
     batch = held_out_batch()
     _, attn_weights = model(batch.tokens, return_weights=True)
-    by_place = {
-        name: score_by_place(attn_weights, where).flatten(end_dim=1)
+    by_position = {
+        name: score_by_position(attn_weights, where).flatten(end_dim=1)
         for name, where in mark_watched(batch).items()
     }
-    return Measured(by_place, *clear_and_ambiguous(model))
+    return Measured(by_position, *accuracy_by_ambiguity(model))

@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attncourse.learning.record import GROWTH, MEASURED_AT, RECORD, SAVED_AT, new_model
-from attncourse.learning.tasks import repeats
+from attncourse.learning.record import HISTORY, MEASURED_AT, RECORD, SAVED_AT, new_model
+from attncourse.learning.tasks import repeated_sequences
 from attncourse.learning.training import History, train
 from head_patterns import measure
 
@@ -27,7 +27,7 @@ TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
 
 def train_record(steps: int = SAVED_AT[-1]) -> History:
     """Return the history of the training, or of its first steps."""
-    return train(new_model(), repeats(), steps, **TRAINING, snapshots_at=MEASURED_AT)
+    return train(new_model(), repeated_sequences(), steps, **TRAINING, snapshots_at=MEASURED_AT)
 
 
 def measure_steps(history: History) -> dict[str, Tensor]:
@@ -36,7 +36,7 @@ def measure_steps(history: History) -> dict[str, Tensor]:
     for weights in history.snapshots.values():
         model.load_state_dict({name: weight.half().float() for name, weight in weights.items()})
         seen.append(measure(model))
-    kept = {name: torch.stack([m.by_place[name] for m in seen]) for name in seen[0].by_place}
+    kept = {name: torch.stack([m.by_position[name] for m in seen]) for name in seen[0].by_position}
     kept["losses"] = torch.tensor(history.losses)
     kept["clear"] = torch.tensor([m.clear for m in seen])
     kept["ambiguous"] = torch.tensor([m.ambiguous for m in seen])
@@ -52,8 +52,8 @@ def main() -> None:
         for name, weight in history.snapshots[step].items()
     }
     save_file(weights, RECORD)
-    save_file(measure_steps(history), GROWTH)
-    for file in (RECORD, GROWTH):
+    save_file(measure_steps(history), HISTORY)
+    for file in (RECORD, HISTORY):
         print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")
 
 

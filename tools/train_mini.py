@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from attncourse.examples import one_thread, seeded
 from attncourse.learning.mini import DATA, MiniModel, new_mini_model, sentences, word_ids
-from attncourse.learning.two_looks import SEEDS, STORED, TwoLooks, journeys
+from attncourse.learning.two_answers import SEEDS, STORED, TwoAnswerModel, journeys
 
 MINI_SEED = (
     11  # of seeds 0 to 21, 10 get all pairs right; 6, 11, 15 and 17 also look at what they name
@@ -72,10 +72,12 @@ def train_mini(seed: int = MINI_SEED) -> MiniModel:
     return model
 
 
-def train_two_looks(num_heads: int, has_mlp: bool, seed: int, spread: float = 0.3) -> TwoLooks:
-    """Return a twin trained on the journeys, from embeddings that start with this spread."""
+def train_two_answers(
+    num_heads: int, has_mlp: bool, seed: int, spread: float = 0.3
+) -> TwoAnswerModel:
+    """Return a model trained on the journeys; its embeddings start with this standard deviation."""
     with seeded(seed):
-        model = TwoLooks(num_heads, has_mlp).double()
+        model = TwoAnswerModel(num_heads, has_mlp).double()
     with torch.no_grad():
         model.embedding.weight.mul_(spread)  # nn.Embedding starts with a spread of 1
         model.positions.weight.mul_(spread)
@@ -86,7 +88,7 @@ def train_two_looks(num_heads: int, has_mlp: bool, seed: int, spread: float = 0.
     return model
 
 
-def right_of(model: TwoLooks) -> int:
+def right_of(model: TwoAnswerModel) -> int:
     """Return of how many journeys a twin names both ends."""
     return sum(model.read(text).named == named for text, named in journeys())
 
@@ -96,13 +98,13 @@ def main() -> None:
     kept = {f"mini/{name}": weight for name, weight in train_mini().state_dict().items()}
     for has_mlp in (False, True):
         for num_heads in (1, 2):
-            twins = [train_two_looks(num_heads, has_mlp, seed) for seed in SEEDS]
-            right = [right_of(twin) for twin in twins]
+            models = [train_two_answers(num_heads, has_mlp, seed) for seed in SEEDS]
+            right = [right_of(twin) for twin in models]
             kept[f"right/{num_heads}/{int(has_mlp)}"] = torch.tensor(right)
             print(f"{num_heads} head(s), MLP {has_mlp}: {right} right", flush=True)
             for seed in SEEDS:
                 if not has_mlp and (num_heads, seed) in STORED:
-                    shown, name = twins[seed].state_dict(), f"two_looks/{num_heads}/{seed}"
+                    shown, name = models[seed].state_dict(), f"two_looks/{num_heads}/{seed}"
                     kept |= {f"{name}/{part}": shown[part] for part in shown}
     save_file(kept, DATA)
     print(f"{DATA.name}: {DATA.stat().st_size / 1000:.1f} kB")

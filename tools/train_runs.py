@@ -22,24 +22,23 @@ from attncourse.learning.record import held_out_batch
 from attncourse.learning.runs import (
     RUNS,
     SEEDS,
-    LookUpRun,
+    PreviousTokensRun,
     Setting,
-    look_up_model,
-    look_up_test,
+    previous_tokens_model,
+    previous_tokens_test,
 )
-from attncourse.learning.tasks import LONGEST, NO_ANSWER, Batch, look_ups, repeats
-from attncourse.learning.training import right_answers, train
+from attncourse.learning.tasks import LONGEST, NO_ANSWER, Batch, previous_tokens, repeated_sequences
+from attncourse.learning.training import correct_answers, train
 from head_patterns import k_back, score, two_letters
 from train_heads import TRAINING
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 REPEAT_SEEDS = range(1, 9)
-EVERY = 250  # steps between two measurements of a long training
 LONG = 2000
 
 
 def settings() -> list[Setting]:
-    """Return what is trained on the look-ups."""
+    """Return what is trained on previous tokens."""
     made = [
         Setting(num_heads, learning_rate=rate, seed=seed)
         for num_heads in (1, 2, 4)
@@ -48,36 +47,22 @@ def settings() -> list[Setting]:
     ]
     made += [Setting(1, (k,), seed=seed) for k in (1, 3) for seed in SEEDS]
     made += [Setting(1, width=64, seed=seed) for seed in SEEDS]
-    made += [Setting(1, hidden=units, seed=seed) for units in (14, 64, 128) for seed in SEEDS]
+    made += [Setting(1, mlp_width=units, seed=seed) for units in (14, 64, 128) for seed in SEEDS]
     return made + [Setting(1, steps=LONG, seed=seed) for seed in SEEDS]
 
 
-def train_look_ups(setting: Setting) -> tuple[LookUpRun, AttentionModel]:
+def train_previous_tokens(setting: Setting) -> tuple[PreviousTokensRun, AttentionModel]:
     """Train one model and measure it."""
-    model, task = look_up_model(setting), look_ups(*setting.distances)
-    at = range(EVERY, LONG + 1, EVERY) if setting.steps == LONG else ()
-    history = train(
-        model,
-        task,
-        setting.steps,
-        setting.seed,
-        learning_rate=setting.learning_rate,
-        snapshots_at=at,
-    )
-    batch = look_up_test(*setting.distances)
-    over_time = []
-    for step in at:
-        model.load_state_dict(history.snapshots[step])
-        over_time.append(share_right(model, batch))
-    named = right_answers(model, batch).float().mean(dim=0).tolist()
+    model, task = previous_tokens_model(setting), previous_tokens(*setting.distances)
+    train(model, task, setting.steps, setting.seed, learning_rate=setting.learning_rate)
+    right = share_right(model, previous_tokens_test(*setting.distances))
     parameters = sum(weight.numel() for weight in model.parameters())
-    right = share_right(model, batch)
-    return LookUpRun(setting, parameters, right, tuple(named), tuple(over_time)), model
+    return PreviousTokensRun(setting, parameters, right), model
 
 
 def share_right(model: AttentionModel, batch: Batch) -> float:
     """Return the share of places with answers at which all answers are right."""
-    return right_answers(model, batch).all(dim=-1).float().mean().item()
+    return correct_answers(model, batch).all(dim=-1).float().mean().item()
 
 
 @torch.no_grad()
@@ -85,7 +70,7 @@ def measure_repeats(model: AttentionModel) -> dict[str, Any]:
     """Return how well a model does on the repeats held out, and the scores of its heads."""
     batch = held_out_batch()
     asked = batch.answers[..., 0] != NO_ANSWER  # (b, num_tokens)
-    right = right_answers(model, batch)[:, 0].float()
+    right = correct_answers(model, batch)[:, 0].float()
     ambiguous = is_ambiguous(batch.tokens)[asked]
     _, attn_weights = model(batch.tokens, return_weights=True)
     early = torch.arange(batch.tokens.shape[1]) <= LONGEST  # (num_tokens)
@@ -112,7 +97,7 @@ def train_repeats(num_layers: int, num_heads: int, width: int, seed: int) -> lis
     torch.manual_seed(seed)
     model = AttentionModel(24, 48, width, num_heads, num_layers)
     how = {**TRAINING, "seed": seed}
-    history = train(model, repeats(), 1200, **how, snapshots_at=(200, 1200))
+    history = train(model, repeated_sequences(), 1200, **how, snapshots_at=(200, 1200))
     sizes = {"num_layers": num_layers, "num_heads": num_heads, "width": width, "seed": seed}
     made = []
     for step, weights in history.snapshots.items():
@@ -125,7 +110,7 @@ def main() -> None:
     """Train them all and write the file."""
     runs: list[dict[str, Any]] = []
     for setting in settings():
-        run, _ = train_look_ups(setting)
+        run, _ = train_previous_tokens(setting)
         runs.append(run._asdict())
         print(setting, f"{run.parameters} parameters, right {run.right:.3f}", flush=True)
     repeaters = []
@@ -135,7 +120,7 @@ def main() -> None:
     for seed in REPEAT_SEEDS:
         repeaters += train_repeats(num_layers=2, num_heads=2, width=32, seed=seed)
         print(repeaters[-1], flush=True)
-    text = json.dumps({"look_ups": runs, "repeats": repeaters}, indent=1)
+    text = json.dumps({"previous_tokens": runs, "repeats": repeaters}, indent=1)
     RUNS.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 

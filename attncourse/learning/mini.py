@@ -1,8 +1,8 @@
 """A trained model small enough to print: one head of width 2, and sentences about eight countries.
 
-Its two numbers do what 64 do in a language model: they bring the country to the last word. The
-last word itself says what is asked: *is* wants the capital, *speak* the language. It has no
-positions, no MLP and no norm. tools/train_mini.py trains it.
+The two numbers of its head do what 64 do in a language model: they carry the country to the last
+word. The last word itself decides what is asked: the capital after *is*, the language after
+*speak*. The model has no positions, no MLP and no norm. tools/train_mini.py trains it.
 """
 
 from __future__ import annotations
@@ -66,11 +66,7 @@ def answer_about(country: Country, text: str) -> str:
 
 
 def words_of(*texts: str) -> tuple[str, ...]:
-    """Return the words of some texts, each once, in order of appearance.
-
-    >>> words_of("In Rome speak", "In Oslo speak")
-    ('In', 'Rome', 'speak', 'Oslo')
-    """
+    """Return the words of some texts, each once, in order of appearance."""
     return tuple(dict.fromkeys(word for text in texts for word in text.split()))
 
 
@@ -101,9 +97,9 @@ class Reading:
     values: Tensor  # (n, 2)
     scores: Tensor  # queries @ keys^T, (n, n), neither divided nor masked
     weights: Tensor  # the attention weights, (n, n)
-    numbers: Tensor  # what the head hands over at the last word, (2)
+    numbers: Tensor  # the head's output at the last word, (2)
     before: Tensor  # the residual stream of the last word, (width)
-    after: Tensor  # the same and what the head writes there, (width)
+    after: Tensor  # the same plus out_proj(numbers), (width)
     logits: Tensor  # (len(words))
 
     @property
@@ -116,10 +112,6 @@ class Reading:
         likeliest = self.probabilities.topk(how_many)
         words = [self.words[i] for i in likeliest.indices.tolist()]
         return NextWords(zip(words, likeliest.values.tolist(), strict=True))
-
-    def probability(self, word: str) -> float:
-        """Return the probability that the text goes on with a word."""
-        return self.probabilities[word_ids(word, self.words)].item()
 
 
 class MiniModel(nn.Module):
@@ -136,9 +128,6 @@ class MiniModel(nn.Module):
     Returns:
         forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
         (b, num_tokens, len(words)).
-
-    >>> MiniModel(["Rome", "is"])(torch.tensor([[0, 1, 1, 0, 0]])).shape
-    torch.Size([1, 5, 2])
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -158,20 +147,12 @@ class MiniModel(nn.Module):
         return self._read(text, None)
 
     def read_ablated(self, text: str) -> Reading:
-        """Read a text while the head hands over zeros at the last word (ablation)."""
+        """Read a text with the head's output at the last word set to zeros (ablation)."""
         return self._read(text, torch.zeros(2))
 
-    def read_with(self, text: str, numbers: Tensor | Sequence[float]) -> Reading:
-        """Read a text while the head hands over other numbers at the last word (patching).
-
-        The numbers are two, such as model.read(other).numbers.
-        """
-        numbers = torch.as_tensor(numbers)
-        if numbers.shape != (2,):
-            raise ValueError(
-                f"numbers must be two, as in model.read(text).numbers, not {tuple(numbers.shape)}"
-            )
-        return self._read(text, numbers)
+    def read_patched(self, text: str, numbers: Tensor | Sequence[float]) -> Reading:
+        """Read a text with another head output, two numbers, at the last word (patching)."""
+        return self._read(text, torch.as_tensor(numbers))
 
     @torch.no_grad()
     def _read(self, text: str, numbers: Tensor | None) -> Reading:
@@ -181,6 +162,8 @@ class MiniModel(nn.Module):
         queries, keys, values = self.head.W_query(x), self.head.W_key(x), self.head.W_value(x)
         _, weights = attention(queries, keys, values, causal_mask(len(tokens)))
         numbers = own if numbers is None else numbers.to(own)
+        if numbers.shape != own.shape:
+            raise ValueError(f"numbers must be two, not {tuple(numbers.shape)}")
         before, after = x[-1], x[-1] + self.out_proj(numbers)
         found = (x, queries, keys, values, queries @ keys.T, weights, numbers, before, after)
         return Reading(self.words, tuple(text.split()), *found, logits=weight @ after)

@@ -107,7 +107,7 @@ def load_stored(model: Module, path: Path, key: object) -> Module:
 
 
 def ablate_head(
-    model: AttentionModel, layer: int, head: int, places: slice = EVERYWHERE
+    model: AttentionModel, layer: int, head: int, positions: slice = EVERYWHERE
 ) -> AttentionModel:
     """Return a copy of a model in which one head adds nothing.
 
@@ -117,7 +117,7 @@ def ablate_head(
         model: it is not changed.
         layer: counted from 0, as the heads are.
         head: of this layer.
-        places: the places at which it is ablated, counted from 0; slice(25) is 0 to 24.
+        positions: where it is ablated, counted from 0; slice(25) is 0 to 24.
 
     Raises:
         ValueError: there is no such layer or head.
@@ -140,23 +140,19 @@ def ablate_head(
 
     def without(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         context_vec = inputs[0].clone()  # (b, num_tokens, width)
-        context_vec[:, places, columns] = 0
+        context_vec[:, positions, columns] = 0
         return (context_vec,)
 
     attention.out_proj.register_forward_pre_hook(without)
     return ablated
 
 
-def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
-    """Return what a head adds to the score of each token when it looks at a token alone.
+def ov_circuit(model: AttentionModel, layer: int, head: int) -> Tensor:
+    """Return what a head adds to the logit of each token when it attends to one token alone.
 
     Equation:
-        W_E W_V^T W_O^T W_U^T, each for this head alone: what is read, (vocabulary), by what is
-        written, (vocabulary)
-
-    >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
-    >>> reads_and_writes(model, layer=0, head=1).shape
-    torch.Size([3, 3])
+        W_E W_V^T W_O^T W_U^T, each for this head alone: (vocabulary) attended to, by (vocabulary)
+        predicted
 
     Source: Elhage et al. 2021, "Splitting attention head terms into circuits", the OV circuit.
     """
@@ -166,5 +162,5 @@ def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
     own = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     values = model.token_embedding.weight @ attention.W_value.weight[own].T
     written = values @ attention.out_proj.weight[:, own].T
-    scores: Tensor = written @ model.read_out.weight.T  # (vocabulary, vocabulary)
-    return scores.detach()
+    logits: Tensor = written @ model.read_out.weight.T  # (vocabulary, vocabulary)
+    return logits.detach()

@@ -18,11 +18,11 @@ def induction(tokens: Tensor) -> Tensor:
     return equal.tril(-1).roll(1, dims=-1)
 
 
-def heads_with(shares: Tensor, least: float) -> str:
+def heads_above(shares: Tensor, least: float) -> str:
     """Name all heads whose share, (num_layers, num_heads), is at least this; the largest first.
 
     >>> import torch
-    >>> heads_with(torch.tensor([[0.1, 0.9], [0.5, 0.2]]), least=0.5)
+    >>> heads_above(torch.tensor([[0.1, 0.9], [0.5, 0.2]]), least=0.5)
     'L0H1 0.900   L1H0 0.500'
     """
     heads = sorted((shares >= least).nonzero().tolist(), key=lambda at: -float(shares[tuple(at)]))

@@ -2,8 +2,8 @@
 
 The model predicts the next token of random sequences that repeat themselves. Its two layers have
 two heads each: L0H0 and L0H1, then L1H0 and L1H1, layer and head counted from 0.
-tools/train_heads.py trains it, stores the weights of some steps, and of many more steps where each
-head looked.
+tools/train_heads.py trains it. It stores the weights of some steps, and of many more steps where
+each head attended.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor
 from attncourse.examples import seeded
 from attncourse.learning.model import AttentionModel, load_stored, stored_tensors
 from attncourse.learning.patterns import is_ambiguous
-from attncourse.learning.tasks import NO_ANSWER, Batch, repeats
-from attncourse.learning.training import right_answers
+from attncourse.learning.tasks import NO_ANSWER, Batch, repeated_sequences
+from attncourse.learning.training import correct_answers
 
 RECORD = Path(__file__).parent / "data" / "heads.safetensors"
-GROWTH = Path(__file__).parent / "data" / "growth.safetensors"
+HISTORY = Path(__file__).parent / "data" / "growth.safetensors"
 HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
 SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 LETTERS = "abcdefghijklmnopqrstuvwx"
-MEASURED_AT = tuple(range(0, 1201, 20))  # the steps of the growth
+MEASURED_AT = tuple(range(0, 1201, 20))  # the steps of the history
 SHOWN = "qhdbwmgtqhdbwmgt"  # the sequence whose maps are drawn
 
 
@@ -51,7 +51,7 @@ def recorded_model(step: int) -> AttentionModel:
 
 def held_out_batch() -> Batch:
     """Return 64 sequences that the model was not trained on, the same ones each time."""
-    return repeats()(64, torch.Generator().manual_seed(1000))
+    return repeated_sequences()(64, torch.Generator().manual_seed(1000))
 
 
 def shown_tokens() -> Tensor:
@@ -64,67 +64,65 @@ def mark_asked(batch: Batch) -> Tensor:
     return (batch.answers != NO_ANSWER).all(dim=-1)
 
 
-def keys_before(end: int, marked: Tensor) -> Tensor:
-    """Return which queries from a position on have no marked key from there on, (b, num_tokens).
+def queries_with_early_keys(end: int, marked: Tensor) -> Tensor:
+    """Return which queries from position end on have marked keys only before it, (b, num_tokens).
 
     Args:
-        end: the first position that no longer counts as a key's.
+        end: the first position that no longer counts as early.
         marked: bool, (b, num_tokens, num_tokens): of each query, the keys that it should find.
 
-    >>> keys_before(2, torch.ones(1, 3, 3, dtype=torch.bool).tril(-1)).tolist()
+    >>> queries_with_early_keys(2, torch.ones(1, 3, 3, dtype=torch.bool).tril(-1)).tolist()
     [[False, False, True]]
     """
     queries = torch.arange(marked.shape[1]) >= end
     return queries & ~marked[:, :, end:].any(dim=-1)
 
 
-def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> tuple[float, float]:
-    """Return the share of right answers on the held-out batch, for two kinds of places.
+def accuracy_by_ambiguity(
+    model: AttentionModel, where: Tensor | None = None
+) -> tuple[float, float]:
+    """Return the accuracy on the held-out batch at clear positions, and at ambiguous ones.
+
+    A position is clear if its token was always followed by the same one so far.
 
     Args:
         model: of the stored training, or a copy with heads ablated.
-        where: bool, (b, num_tokens) or (num_tokens): only these places count. None: all.
-
-    Returns:
-        Of the places whose token was always followed by the same one so far, and of the others.
+        where: bool, (b, num_tokens) or (num_tokens): only these positions count. None: all.
     """
     batch = held_out_batch()
     has_answer = mark_asked(batch)
-    right = right_answers(model, batch)[:, 0].float()
+    right = correct_answers(model, batch)[:, 0].float()
     unclear = is_ambiguous(batch.tokens)[has_answer]
     here = has_answer if where is None else where.expand_as(has_answer)
     counts = here[has_answer]
     return right[counts & ~unclear].mean().item(), right[counts & unclear].mean().item()
 
 
-class Growth(NamedTuple):
-    """What was measured on the way, after every 20 steps, and the loss of every step."""
+class TrainingHistory(NamedTuple):
+    """What was measured after every 20 steps of the training, and the loss of every step."""
 
     steps: tuple[int, ...]
     losses: list[float]  # of each step, on its own batch
     clear: list[float]
     ambiguous: list[float]
-    by_place: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
+    by_position: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
 
-    def strips(self, *names: str) -> dict[str, Tensor]:
-        """Return by name how much a head looked along a pattern, (len(steps), num_tokens).
+    def attention(self, *names: str) -> dict[str, Tensor]:
+        """Return by name how much a head attended along a pattern, (len(steps), num_tokens).
 
-        >>> growth().strips("L0H0 on 2 back")["L0H0 on 2 back"].shape
+        >>> recorded_history().attention("L0H0 on 2 back")["L0H0 on 2 back"].shape
         torch.Size([61, 48])
         """
         asked = {name: name.split(" on ") for name in names}
         return {
-            name: self.by_place[pattern][:, HEADS.index(head)]
+            name: self.by_position[pattern][:, HEADS.index(head)]
             for name, (head, pattern) in asked.items()
         }
 
 
-def growth() -> Growth:
-    """Return how the heads grew, step by step.
-
-    >>> growth().by_place["1 back"].shape
-    torch.Size([61, 4, 48])
-    """
-    stored = dict(stored_tensors(GROWTH))
-    losses, clear, ambiguous = (stored.pop(name).tolist() for name in Growth._fields[1:4])
-    return Growth(MEASURED_AT, losses, clear, ambiguous, stored)
+def recorded_history() -> TrainingHistory:
+    """Return what was measured during the stored training."""
+    stored = dict(stored_tensors(HISTORY))
+    names = ("losses", "clear", "ambiguous")
+    losses, clear, ambiguous = (stored.pop(name).tolist() for name in names)
+    return TrainingHistory(MEASURED_AT, losses, clear, ambiguous, stored)

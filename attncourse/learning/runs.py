@@ -16,7 +16,7 @@ from torch import nn
 
 from attncourse.examples import seeded
 from attncourse.learning.model import AttentionModel
-from attncourse.learning.tasks import LONGEST, SHORTEST, Batch, look_ups
+from attncourse.learning.tasks import LONGEST, SHORTEST, Batch, previous_tokens
 
 DATA = Path(__file__).parent / "data"
 RUNS = DATA / "runs.json"
@@ -27,22 +27,20 @@ class Setting(NamedTuple):
     """What is trained, and how."""
 
     num_heads: int  # of the one layer
-    distances: tuple[int, ...] = (1, 3)  # of the look-ups, one answer for each
+    distances: tuple[int, ...] = (1, 3)  # of the tokens asked for, one answer for each
     width: int = 32
-    hidden: int = 0  # units between attention and the answers; 0: the read-out is linear
+    mlp_width: int = 0  # of a hidden layer before the answers; 0: the read-out is linear
     learning_rate: float = 5e-3  # of AdamW
     steps: int = 200  # so many batches of 32
     seed: int = 1  # of the model and of the batches
 
 
-class LookUpRun(NamedTuple):
+class PreviousTokensRun(NamedTuple):
     """How a training ended, measured on sequences that it had not seen."""
 
     setting: Setting
     parameters: int  # how many numbers were learned
-    right: float  # the share of places at which all answers are right
-    named: tuple[float, ...]  # the share at which each answer is right by itself
-    over_time: tuple[float, ...] = ()  # `right` after each 250 steps, of a long training
+    right: float  # the share of positions at which all answers are right
 
 
 class RepeatRun(NamedTuple):
@@ -62,40 +60,38 @@ class RepeatRun(NamedTuple):
     scores: dict[str, list[float]]
 
 
-def look_up_model(setting: Setting) -> AttentionModel:
-    """Return a model before its training, the same one each time.
-
-    >>> look_up_model(Setting(num_heads=2)).layers[0].num_heads
-    2
-    """
+def previous_tokens_model(setting: Setting) -> AttentionModel:
+    """Return a model before its training, the same one each time."""
     answers = len(setting.distances)
     with seeded(setting.seed):
         model = AttentionModel(12, 16, setting.width, setting.num_heads, num_answers=answers)
-        if setting.hidden:
-            first = nn.Linear(setting.width, setting.hidden)
-            last = nn.Linear(setting.hidden, 12 * answers)
+        if setting.mlp_width:
+            first = nn.Linear(setting.width, setting.mlp_width)
+            last = nn.Linear(setting.mlp_width, 12 * answers)
             model.add_module("read_out", nn.Sequential(first, nn.ReLU(), last))
     return model
 
 
-def look_up_test(*distances: int) -> Batch:
+def previous_tokens_test(*distances: int) -> Batch:
     """Return 256 sequences that no model here is trained on, the same ones each time."""
-    return look_ups(*distances)(256, torch.Generator().manual_seed(1000))
+    return previous_tokens(*distances)(256, torch.Generator().manual_seed(1000))
 
 
 @cache
-def stored_runs() -> tuple[list[LookUpRun], list[RepeatRun]]:
+def stored_runs() -> tuple[list[PreviousTokensRun], list[RepeatRun]]:
     """Return all trainings that are stored."""
     stored = json.loads(RUNS.read_text("utf-8"))
-    look_ups = [
-        LookUpRun(Setting(heads, tuple(back), *others), count, right, tuple(named), tuple(way))
-        for (heads, back, *others), count, right, named, way in map(dict.values, stored["look_ups"])
+    runs = [
+        PreviousTokensRun(Setting(num_heads, tuple(distances), *others), count, right)
+        for (num_heads, distances, *others), count, right in map(
+            dict.values, stored["previous_tokens"]
+        )
     ]
-    return look_ups, [RepeatRun(**run) for run in stored["repeats"]]
+    return runs, [RepeatRun(**run) for run in stored["repeats"]]
 
 
-def look_up_runs(num_heads: int, **other: object) -> list[LookUpRun]:
-    """Return the stored trainings of the look-ups with one setting, one for each seed.
+def previous_tokens_runs(num_heads: int, **other: object) -> list[PreviousTokensRun]:
+    """Return the stored trainings on previous tokens with one setting, one for each seed.
 
     Args:
         num_heads: of the one layer.
@@ -104,31 +100,27 @@ def look_up_runs(num_heads: int, **other: object) -> list[LookUpRun]:
     Raises:
         ValueError: none is stored with this setting.
 
-    >>> [run.setting.seed for run in look_up_runs(1, steps=2000)]
+    >>> [run.setting.seed for run in previous_tokens_runs(1, steps=2000)]
     [1, 2, 3]
     """
     wanted = Setting(num_heads)._replace(**other)  # type: ignore[arg-type]
-    look_ups, _ = stored_runs()
-    runs = [run for run in look_ups if run.setting._replace(seed=wanted.seed) == wanted]
+    stored, _ = stored_runs()
+    runs = [run for run in stored if run.setting._replace(seed=wanted.seed) == wanted]
     if not runs:
         raise ValueError(f"{wanted} is not stored: tools/train_runs.py says which settings are")
     return runs
 
 
 def repeat_runs(num_layers: int, steps: int) -> list[RepeatRun]:
-    """Return the stored trainings on repeats with so many layers, as they were after the steps.
-
-    >>> [run.seed for run in repeat_runs(num_layers=1, steps=1200)]
-    [1, 2, 3]
-    """
+    """Return the stored trainings on repeated sequences, as they were after so many steps."""
     _, repeats = stored_runs()
     return [run for run in repeats if (run.num_layers, run.steps) == (num_layers, steps)]
 
 
-def spread(shares: Iterable[float]) -> str:
+def percent_range(shares: Iterable[float]) -> str:
     """Return the least and the largest of some shares, in whole percent.
 
-    >>> spread([0.172, 0.113]), spread([1.0, 1.0])
+    >>> percent_range([0.172, 0.113]), percent_range([1.0, 1.0])
     ('11 to 17%', '100%')
     """
     ordered = sorted(shares)
@@ -136,11 +128,11 @@ def spread(shares: Iterable[float]) -> str:
     return f"{low}%" if low == high else f"{low} to {high}%"
 
 
-def guess_by_place(batch: Batch) -> float:
-    """Return how often the best guess from places alone is right on repeats.
+def position_baseline(batch: Batch) -> float:
+    """Return the accuracy on repeated sequences of the best guess from positions alone.
 
-    A text repeats itself at one of several distances, nobody knows which. Each that is still
-    possible has a letter to name; the guess is the letter that most of them name.
+    A sequence repeats itself at one of several distances. Each distance that is still possible
+    names a letter; the guess is the letter that most of them name.
     """
     votes = torch.zeros(*batch.tokens.shape, int(batch.tokens.max()) + 1)
     for distance in range(SHORTEST, LONGEST + 1):

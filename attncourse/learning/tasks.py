@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 NO_ANSWER = -100  # F.cross_entropy ignores it
-VOCABULARY, NUM_TOKENS = 12, 16  # of look-ups and walks
+VOCABULARY, NUM_TOKENS = 12, 16  # of previous_tokens and random_walk
 SHORTEST, LONGEST = 8, 24  # the distances at which sequences repeat themselves
 
 
@@ -27,17 +27,17 @@ class Batch(NamedTuple):
 Task = Callable[[int, torch.Generator], Batch]
 
 
-def look_ups(*distances: int) -> Task:
+def previous_tokens(*distances: int) -> Task:
     """Ask at each position for the tokens at these distances before it.
 
     Args:
-        distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back. The
-            first max(distances) positions have no answer.
+        distances: one answer for each; `previous_tokens(1, 3)` asks for the tokens 1 and 3 back.
+            The first max(distances) positions have no answer.
 
     Raises:
-        ValueError: a distance is not from 1 to 15, so that no place has an answer.
+        ValueError: a distance is not from 1 to 15, so that no position has an answer.
 
-    >>> tokens, answers = look_ups(1, 3)(1, torch.Generator().manual_seed(0))
+    >>> tokens, answers = previous_tokens(1, 3)(1, torch.Generator().manual_seed(0))
     >>> tokens[0, :4].tolist(), answers[0, 3].tolist()
     ([8, 3, 5, 0], [5, 8])
     """
@@ -53,13 +53,13 @@ def look_ups(*distances: int) -> Task:
     return draw
 
 
-def repeats() -> Task:
+def repeated_sequences() -> Task:
     """Ask for the next token of random sequences that repeat themselves.
 
     Each sequence draws the distance at which it does, so that no fixed distance is right. Only
     positions whose own token is a repeat have an answer.
 
-    >>> tokens, answers = repeats()(5, torch.Generator().manual_seed(0))
+    >>> tokens, answers = repeated_sequences()(5, torch.Generator().manual_seed(0))
     >>> torch.equal(tokens[:, 25:], answers[:, 24:-1, 0])
     True
 
@@ -78,14 +78,14 @@ def repeats() -> Task:
     return draw
 
 
-def walk() -> Task:
+def random_walk() -> Task:
     """Ask for the next letter of walks on a ring: a coin says one letter on, or one letter back.
 
-    Nothing in a walk tells the next toss, so no model that sees only the past has a smaller
+    Nothing in a walk predicts the next toss, so no model that sees only the past has a smaller
     expected loss than log 2 = 0.693. As is usual, x = text[:-1] and y = text[1:]: each answer but
     the last is in the input too, one position further on.
 
-    >>> tokens, answers = walk()(1, torch.Generator().manual_seed(0))
+    >>> tokens, answers = random_walk()(1, torch.Generator().manual_seed(0))
     >>> tokens[0, :6].tolist(), answers[0, :6, 0].tolist()
     ([8, 9, 10, 9, 10, 11], [9, 10, 9, 10, 11, 0])
     """

@@ -90,7 +90,7 @@ def mean_loss(model: Model, batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
-def right_answers(model: Model, batch: Batch) -> Tensor:
+def correct_answers(model: Model, batch: Batch) -> Tensor:
     """Return, for each answer at each position that has any, whether the model predicts it.
 
     Returns:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncourse.learning import patterns
-from head_patterns import k_back, score, score_by_place, two_letters
+from head_patterns import k_back, score, two_letters
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 3, 1, 4], [2, 2, 2, 0, 1, 0, 2]])
 RULES = {
@@ -41,12 +41,6 @@ def test_each_pattern_means_what_its_name_says(name):
     assert found.any()
 
 
-@pytest.mark.parametrize("k", [0, 1, 3, 6])
-def test_k_back(k):
-    expected = [[q - key == k for key in range(7)] for q in range(7)]
-    assert k_back(TOKENS, k).tolist() == [expected, expected]
-
-
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=list(PATTERNS))
 def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(pattern):
     attn_weights, is_target = random_weights(2, 3, 5), pattern(TOKENS)
@@ -61,19 +55,6 @@ def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(patter
                 if is_target[b, q].any()
             ]
             assert scores[layer, head].item() == pytest.approx(sum(shares) / len(shares))
-
-
-def test_the_score_by_place_has_the_score_as_its_mean():
-    attn_weights, is_target = random_weights(2, 3, 5), patterns.induction(TOKENS)
-    by_place = score_by_place(attn_weights, is_target)
-    assert by_place.shape == (3, 5, 7)
-    counts = is_target.any(dim=-1).sum(dim=0)
-    assert by_place.isnan().any(dim=0).any(dim=0).tolist() == (counts == 0).tolist()
-    mean = (by_place.nan_to_num() * counts).sum(dim=-1) / counts.sum()
-    torch.testing.assert_close(mean, score(attn_weights, is_target))
-    place, marked = 5, is_target[:, 5]
-    alone = [attn_weights[b, 2, 4, place][marked[b]].sum() for b in range(2) if marked[b].any()]
-    assert by_place[2, 4, place].item() == pytest.approx(sum(alone).item() / len(alone))
 
 
 def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
@@ -100,4 +81,4 @@ def test_a_place_is_ambiguous_for_a_pattern_if_its_keys_hold_different_tokens():
 
 def test_heads_with_a_share_are_all_of_them_the_largest_first():
     shares = torch.tensor([[0.2, 0.7, 0.1], [0.69, 0.9, 0.8]])
-    assert patterns.heads_with(shares, 0.7) == "L1H1 0.900   L1H2 0.800   L0H1 0.700"
+    assert patterns.heads_above(shares, 0.7) == "L1H1 0.900   L1H2 0.800   L0H1 0.700"

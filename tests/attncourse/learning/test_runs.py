@@ -5,62 +5,42 @@ import torch
 
 from attncourse.learning.record import recorded_model
 from attncourse.learning.runs import (
-    RUNS,
     Setting,
-    guess_by_place,
-    look_up_model,
-    look_up_runs,
-    look_up_test,
+    position_baseline,
+    previous_tokens_model,
+    previous_tokens_runs,
+    previous_tokens_test,
     repeat_runs,
-    stored_runs,
 )
-from attncourse.learning.tasks import NO_ANSWER, repeats
-from train_runs import measure_repeats, settings, share_right, train_look_ups
-
-
-def test_every_setting_of_the_tool_is_stored_once():
-    stored = [run.setting for run in stored_runs()[0]]
-    assert stored == settings()
-    assert len(set(stored)) == len(stored)
-    assert RUNS.stat().st_size < 80_000
+from attncourse.learning.tasks import NO_ANSWER, repeated_sequences
+from train_runs import measure_repeats, share_right, train_previous_tokens
 
 
 @pytest.mark.parametrize(("num_heads", "least", "most"), [(1, 0.05, 0.4), (2, 0.99, 1.0)])
 def test_a_training_ends_as_it_is_stored(num_heads, least, most, capsys):
     """Rounding differs between machines; whether both are named does not."""
     setting = Setting(num_heads, learning_rate=1e-2, seed=3)
-    run, model = train_look_ups(setting)
-    stored = next(r for r in look_up_runs(num_heads, learning_rate=1e-2) if r.setting.seed == 3)
+    run, model = train_previous_tokens(setting)
+    stored = previous_tokens_runs(num_heads, learning_rate=1e-2)[2]
     assert capsys.readouterr().out
     assert run.parameters == stored.parameters == 5816
     assert all(least <= share <= most for share in (run.right, stored.right))
-    assert run.right == share_right(model, look_up_test(1, 3))
-    assert stored.named == pytest.approx(run.named, abs=0.2)
-
-
-def test_one_head_mostly_names_one_letter_for_both_questions(capsys):
-    test = look_up_test(1, 3)
-    asked = (test.answers != NO_ANSWER).all(dim=-1)
-    for seed in (1, 2, 3):
-        _, model = train_look_ups(Setting(1, seed=seed))
-        near, far = model(test.tokens).argmax(dim=-1)[asked].T
-        assert (near == far).float().mean() > 0.7
-    assert capsys.readouterr().out
+    assert run.right == share_right(model, previous_tokens_test(1, 3))
 
 
 def test_a_model_starts_as_its_seed_and_its_setting_say():
-    first, second, other = (look_up_model(Setting(2, seed=seed)) for seed in (1, 1, 2))
+    first, second, other = (previous_tokens_model(Setting(2, seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(first.read_out.weight, second.read_out.weight)
     assert not torch.equal(first.read_out.weight, other.read_out.weight)
-    hidden = look_up_model(Setting(1, hidden=14))
+    hidden = previous_tokens_model(Setting(1, mlp_width=14))
     assert hidden(torch.zeros(3, 5, dtype=torch.int64)).shape == (3, 5, 2, 12)
     size = sum(weight.numel() for weight in hidden.parameters())
-    assert size == look_up_runs(1, hidden=14)[0].parameters == 5846
+    assert size == previous_tokens_runs(1, mlp_width=14)[0].parameters == 5846
 
 
 def test_a_setting_that_is_not_stored_is_refused():
     with pytest.raises(ValueError, match=r"num_heads=3, .* is not stored: tools/train_runs.py"):
-        look_up_runs(3)
+        previous_tokens_runs(3)
 
 
 def test_seed_3_is_the_training_that_is_stored_step_by_step():
@@ -73,7 +53,7 @@ def test_seed_3_is_the_training_that_is_stored_step_by_step():
 
 
 def test_the_guess_by_place_takes_the_letter_that_most_distances_name():
-    batch = repeats()(17, torch.Generator().manual_seed(2))
+    batch = repeated_sequences()(17, torch.Generator().manual_seed(2))
     right, count = 0.0, 0
     for row, wanted in zip(batch.tokens.tolist(), batch.answers[..., 0].tolist(), strict=True):
         for q, answer in enumerate(wanted):
@@ -83,4 +63,4 @@ def test_the_guess_by_place_takes_the_letter_that_most_distances_name():
             most = max(named.count(letter) for letter in named)
             best = {letter for letter in named if named.count(letter) == most}
             right, count = right + (answer in best) / len(best), count + 1
-    assert guess_by_place(batch) == pytest.approx(right / count)
+    assert position_baseline(batch) == pytest.approx(right / count)

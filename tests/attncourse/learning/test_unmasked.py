@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from attncourse.learning import (
     AttentionModel,
     UnmaskedAttention,
-    losses_when_cut,
-    peeking,
+    losses_of_prefixes,
+    unmasked,
     without_mask,
 )
 from attncourse.learning.tasks import Batch
@@ -51,9 +51,9 @@ def test_a_text_that_is_cut_has_nothing_ahead():
     masked = model()
     logits = masked(batch.tokens)[:, :, 0]
     expected = [F.cross_entropy(logits[:, i], batch.answers[:, i, 0]).item() for i in range(3)]
-    assert losses_when_cut(masked, batch) == pytest.approx(expected, abs=1e-6)
+    assert losses_of_prefixes(masked, batch) == pytest.approx(expected, abs=1e-6)
     unmasked = without_mask(masked)
-    cut = losses_when_cut(unmasked, batch)
+    cut = losses_of_prefixes(unmasked, batch)
     alone = unmasked(batch.tokens[:, :2])[:, 1, 0]
     assert cut[1] == pytest.approx(F.cross_entropy(alone, batch.answers[:, 1, 0]).item(), abs=1e-6)
     whole = unmasked(batch.tokens)[:, 1, 0]
@@ -61,8 +61,8 @@ def test_a_text_that_is_cut_has_nothing_ahead():
 
 
 def test_its_shape_comments_are_true():
-    found = reading(Path(peeking.__file__))
+    found = reading(Path(unmasked.__file__))
     sizes = {"b": 3, "num_tokens": 5, "d_out": 10}
-    unmasked = without_mask(model())
-    found.run(sizes, lambda: unmasked.layers[0](torch.ones(3, 5, 10)))
+    copied = without_mask(model())
+    found.run(sizes, lambda: copied.layers[0](torch.ones(3, 5, 10)))
     assert found.lies == found.unreached() == []

@@ -3,15 +3,20 @@
 import pytest
 import torch
 
-import train_mini
 from attncourse.learning.mini import COUNTRIES
-from attncourse.learning.two_looks import QUESTIONS, TwoLooks, journeys, right_journeys, two_looks
-from train_mini import right_of, train_two_looks
+from attncourse.learning.two_answers import (
+    QUESTIONS,
+    TwoAnswerModel,
+    correct_journeys,
+    journeys,
+    two_answer_model,
+)
+from train_mini import right_of
 
 TEXT = "A train from France to Italy runs"
 
 
-def right_ends(model: TwoLooks) -> list[int]:
+def right_ends(model: TwoAnswerModel) -> list[int]:
     named = [(model.read(text).named, both) for text, both in journeys()]
     return [sum(said[i] == both[i] for said, both in named) for i in range(len(QUESTIONS))]
 
@@ -23,10 +28,10 @@ def test_the_journeys_are_all_ordered_pairs():
 
 
 def test_one_head_looks_at_one_country_and_two_heads_at_one_each():
-    one, two = two_looks(num_heads=1), two_looks(num_heads=2)
+    one, two = two_answer_model(num_heads=1), two_answer_model(num_heads=2)
     assert sum(w.numel() for w in one.parameters()) == 212
     assert sum(w.numel() for w in two.parameters()) == 212
-    assert (right_of(one), right_of(two)) == (right_journeys(1)[5], 56) == (8, 56)
+    assert (right_of(one), right_of(two)) == (correct_journeys(1)[5], 56) == (8, 56)
     assert right_ends(one) == [56, 8]
     assert right_ends(two) == [56, 56]
     assert one.read(TEXT).weights[0, -1, 3] > 0.99
@@ -35,16 +40,8 @@ def test_one_head_looks_at_one_country_and_two_heads_at_one_each():
     assert to_italy[5] > 0.95
 
 
-def test_one_head_that_is_not_stuck_looks_at_both_and_at_one_more_than_at_the_other():
-    one = two_looks(num_heads=1, seed=3)
-    assert right_of(one) == right_journeys(1)[3] == 56
-    from_france, to_italy = one.read(TEXT).weights[0, -1, [3, 5]].tolist()
-    assert from_france + to_italy > 0.99
-    assert to_italy > 1.5 * from_france > 0.4
-
-
 def test_what_is_read_is_what_forward_says():
-    model = TwoLooks(num_heads=2, has_mlp=True).eval()
+    model = TwoAnswerModel(num_heads=2, has_mlp=True).eval()
     ids = torch.tensor([[model.words.index(word) for word in TEXT.split()]])
     read = model.read(TEXT)
     likeliest = model(ids)[0].softmax(dim=-1).max(dim=-1)
@@ -52,26 +49,13 @@ def test_what_is_read_is_what_forward_says():
     assert read.named == tuple(model.words[i] for i in likeliest.indices)
 
 
-def test_a_training_ends_as_it_is_stored(monkeypatch):
-    monkeypatch.setattr(train_mini, "STEPS", 400)  # of 800: these seeds need no more
-    again = train_two_looks(num_heads=2, has_mlp=False, seed=5)
-    assert right_of(again) == right_journeys(2)[5] == 56
-
-
-def test_gradients_reach_every_parameter():
-    model = TwoLooks(num_heads=2, has_mlp=True).double()
-    ids = torch.tensor([[model.words.index(word) for word in TEXT.split()]])
-    model(ids)[0, :, 0].sum().backward()
-    assert all(weight.grad.abs().sum() > 0 for weight in model.parameters())
-
-
 def test_what_is_not_there_is_refused():
     with pytest.raises(
         ValueError,
         match="num_heads=3, seed=5 is not stored; stored are ",
     ):
-        two_looks(num_heads=3)
+        two_answer_model(num_heads=3)
     with pytest.raises(ValueError, match="num_heads=2, seed=3 is not stored"):
-        two_looks(num_heads=2, seed=3)
+        two_answer_model(num_heads=2, seed=3)
     with pytest.raises(ValueError, match="'plane' is not among the words of this model"):
-        two_looks(num_heads=2).read("A plane from France to Italy runs")
+        two_answer_model(num_heads=2).read("A plane from France to Italy runs")

@@ -1,4 +1,4 @@
-"""Models that may look ahead, and what becomes of them where nothing lies ahead."""
+"""Models without a causal mask, and their loss where no later token is there to see."""
 
 from __future__ import annotations
 
@@ -16,15 +16,7 @@ from attnlib.modules import MultiHeadAttention
 
 
 class UnmaskedAttention(MultiHeadAttention):
-    """MultiHeadAttention without its mask: every token also sees the tokens after it.
-
-    Args, Returns and Raises are those of MultiHeadAttention.
-
-    >>> UnmaskedAttention(4, 4, context_length=3, dropout=0.0, num_heads=2)(
-    ...     torch.ones(1, 3, 4)
-    ... ).shape
-    torch.Size([1, 3, 4])
-    """
+    """MultiHeadAttention without its mask: every token also attends to the tokens after it."""
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, d_out), and on demand the attention weights."""
@@ -37,14 +29,7 @@ class UnmaskedAttention(MultiHeadAttention):
 
 
 def without_mask(model: AttentionModel) -> AttentionModel:
-    """Return a copy of a model, with the same parameters, in which every token sees all others.
-
-    >>> model = AttentionModel(vocabulary=3, context_length=5, width=4, num_heads=2)
-    >>> tokens = torch.tensor([[2, 0, 1]])
-    >>> _, attn_weights = without_mask(model)(tokens, return_weights=True)
-    >>> attn_weights[..., 0, 2].gt(0).all().item()  # the first token looks at the last
-    True
-    """
+    """Return a copy of a model, with the same parameters, whose layers have no causal mask."""
     copied = copy.deepcopy(model)
     for i, layer in enumerate(copied.layers):
         assert isinstance(layer, MultiHeadAttention)
@@ -53,15 +38,10 @@ def without_mask(model: AttentionModel) -> AttentionModel:
 
 
 @torch.no_grad()
-def losses_when_cut(model: AttentionModel, batch: Batch) -> list[float]:
-    """Return the mean loss of the next token where each text is cut after 1 token, after 2, ...
+def losses_of_prefixes(model: AttentionModel, batch: Batch) -> list[float]:
+    """Return the mean loss of the next token after 1 token, after 2, ..., nothing lying ahead.
 
-    So a model is asked when it writes: nothing lies ahead.
-
-    >>> batch = Batch(torch.tensor([[2, 0, 1]]), torch.tensor([[[0], [1], [2]]]))
-    >>> model = AttentionModel(vocabulary=3, context_length=5, width=4, num_heads=2)
-    >>> len(losses_when_cut(model, batch))
-    3
+    A model that generates text is in this situation at every step.
     """
     return [
         F.cross_entropy(model(batch.tokens[:, : i + 1])[:, -1, 0], batch.answers[:, i, 0]).item()

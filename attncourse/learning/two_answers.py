@@ -1,7 +1,8 @@
-"""The mini model's twin: a task that wants two looks, for one head or two of the same total width.
+"""A small model with two answers: one head must attend to two words, two heads to one each.
 
-*A train from France to Italy runs* asks at its last word for two words at once: where from, Paris,
-and where to, Rome. So it has positions, and two questions. tools/train_mini.py trains it.
+*A train from France to Italy runs* asks at its last word for two words at once: Paris, where it
+starts, and Rome, where it ends. tools/train_mini.py trains the model, with one head or with two of
+half the width, with an MLP or without.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from attnlib import MultiHeadAttention
 WIDTH = 4
 QUESTIONS = ("from", "to")
 SEEDS = range(8)
-STORED = ((1, 5), (1, 3), (2, 5))  # twins that are kept: how many heads, from which seed
+STORED = ((1, 5), (1, 3), (2, 5))  # models that are kept: how many heads, from which seed
 
 
 def journeys() -> tuple[tuple[str, tuple[str, str]], ...]:
@@ -37,7 +38,7 @@ def journeys() -> tuple[tuple[str, tuple[str, str]], ...]:
 
 @dataclass(frozen=True, eq=False)
 class TwoAnswers:
-    """What the twin made of a sentence of n tokens."""
+    """What the model made of a sentence of n tokens."""
 
     tokens: tuple[str, ...]
     weights: Tensor  # the attention weights, (num_heads, n, n)
@@ -45,7 +46,7 @@ class TwoAnswers:
     probabilities: tuple[float, float]  # of these two words
 
 
-class TwoLooks(nn.Module):
+class TwoAnswerModel(nn.Module):
     """Name two words at the last one, by one layer of attention, with or without an MLP after it.
 
     Equation:
@@ -88,7 +89,7 @@ class TwoLooks(nn.Module):
 
     @torch.no_grad()
     def read(self, text: str) -> TwoAnswers:
-        """Read a sentence; each of its words must be one of the twin's."""
+        """Read a sentence; each of its words must be one of the model's."""
         tokens = word_ids(text, self.words)
         x = (self.embedding(tokens) + self.positions.weight[: len(tokens)])[None]
         written, weights = self.attention(x, return_weights=True)
@@ -98,15 +99,15 @@ class TwoLooks(nn.Module):
         return TwoAnswers(tuple(text.split()), weights[0], (start, end), (first, second))
 
 
-def two_looks(num_heads: int, seed: int = 5) -> TwoLooks:
-    """Return a stored twin with one head or with two, trained on the journeys, without an MLP.
+def two_answer_model(num_heads: int, seed: int = 5) -> TwoAnswerModel:
+    """Return a stored model with one head or with two, trained on the journeys, without an MLP.
 
     From seed 5 one head gets stuck, and two do not; from seed 3 one head names both ends.
 
     Raises:
-        ValueError: no twin with so many heads is stored, or none from this seed.
+        ValueError: no model with so many heads is stored, or none from this seed.
 
-    >>> two_looks(num_heads=2).read("A train from France to Italy runs").named
+    >>> two_answer_model(num_heads=2).read("A train from France to Italy runs").named
     ('Paris', 'Rome')
     """
     if (num_heads, seed) not in STORED:
@@ -114,13 +115,13 @@ def two_looks(num_heads: int, seed: int = 5) -> TwoLooks:
             f"num_heads={num_heads}, seed={seed} is not stored; stored are "
             + ", ".join(map(str, STORED))
         )
-    return load_stored(TwoLooks(num_heads), DATA, f"two_looks/{num_heads}/{seed}")
+    return load_stored(TwoAnswerModel(num_heads), DATA, f"two_looks/{num_heads}/{seed}")
 
 
-def right_journeys(num_heads: int, has_mlp: bool = False) -> list[int]:
+def correct_journeys(num_heads: int, has_mlp: bool = False) -> list[int]:
     """Return how many of the 56 journeys the stored trainings got right, one for each seed.
 
-    They start from embeddings with a spread of 0.3. From 1, nn.Embedding's own, one head gets
-    stuck less often: without an MLP it names both in 7 of 8 trainings, with one in 8.
+    They start from embeddings with a standard deviation of 0.3. From 1, nn.Embedding's own, one
+    head gets stuck less often: 7 of 8 trainings name both without an MLP, all 8 with one.
     """
     return stored_tensors(DATA)[f"right/{num_heads}/{int(has_mlp)}"].int().tolist()
