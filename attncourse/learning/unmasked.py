@@ -18,7 +18,9 @@ from attnlib.modules import MultiHeadAttention
 class UnmaskedAttention(MultiHeadAttention):
     """MultiHeadAttention without its mask: every token also attends to the tokens after it."""
 
-    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(  # type: ignore[override]  # it takes no mask at all
+        self, x: Tensor, return_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, d_out), and on demand the attention weights."""
         queries = split_heads(self.W_query(x), self.head_dim)
         keys = split_heads(self.W_key(x), self.head_dim)
