@@ -12,7 +12,6 @@ from attncourse.panels.online_softmax import ONLINE_SOFTMAX
 from attncourse.panels.stacked_heads import STACKED_HEADS
 from attncourse.panels.torch_equality import TORCH_EQUALITY
 from attncourse.panels.weight_split import WEIGHT_SPLIT
-from attncourse.panels.worked_example import WORKED_EXAMPLE, InlinedAttention
 
 __all__ = [
     "LEAK_DETECTOR",
@@ -24,6 +23,4 @@ __all__ = [
     "TORCH_EQUALITY",
     "TYPED_LETTERS",
     "WEIGHT_SPLIT",
-    "WORKED_EXAMPLE",
-    "InlinedAttention",
 ]

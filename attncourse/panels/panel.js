@@ -48,9 +48,7 @@ function radios(control, choose) {
 
 function list(control, choose) {
     const options = control.words.map((word, index) => element("option", { value: index }, word));
-    const groups = new Map(control.groups.map(label => [label, element("optgroup", { label })]));
-    control.groups.forEach((label, index) => groups.get(label).append(options[index]));
-    const select = element("select", {}, ...groups.size ? groups.values() : options);
+    const select = element("select", {}, ...options);
     select.addEventListener("change", () => choose(Number(select.value)));
     const label = element("label", {}, control.name, select);
     return {

@@ -13,7 +13,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -107,8 +107,6 @@ class Panel:
         None  # in the order in which draw has them
     )
     animated: str | None = None  # the control that can be played; it starts at its first value
-    # of a list, what is written above the values that belong together
-    groups: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -163,7 +161,6 @@ class Panel:
                 "kind": self._kind(name),
                 "words": [format_value(value) for value in values],
                 "start": values.index(self.default[name]),
-                "groups": [*map(self.groups[name], values)] if name in self.groups else [],
             }
             for name, values in self.controls.items()
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -20,10 +19,8 @@ from attncourse.pictures.palette import (
     hex_color,
     text_color,
     tint,
-    weight_color,
 )
-from attncourse.pictures.scene import Box, Item, Scene, Text, shift
-from attncourse.pictures.weights import describe_maps
+from attncourse.pictures.scene import Box, Scene, Text, shift
 
 LABEL = 72.0  # pixels: room for the names of rows
 TOP = 24.0  # room for a title
@@ -174,69 +171,3 @@ def short_number(value: float) -> str:
     if value < 0.005:
         return "<.01"
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
-
-
-VALUE_WIDTH, VALUE_HEIGHT = 42.0, 22.0  # six numbers and the names of the rows fit a phone
-ACROSS = 332.0  # pixels of a phone; blocks that do not fit stand below each other
-ONE_OF = {"num_heads": "head", "num_tokens": "token"}
-
-
-def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: int) -> Scene:
-    """Draw a tensor as blocks, its first batch item only.
-
-    Args:
-        name: what the tensor is called. What is called attn_weights is colored as weights are:
-            0 white, 1 the color of the head, a 0 in the future gray.
-        values: 1 to 4 dimensions.
-        dims: the name of each dimension, such as ("b", "num_heads", "num_tokens", "head_dim").
-            Along num_heads, and along columns named num_heads * ..., cells take the color of
-            their head.
-        num_heads: how many heads, for columns named num_heads * ...
-
-    Returns:
-        A Scene: a title with the names and sizes, and a block for each index of the dimension
-        that comes before the last two. A gray cell is -inf, or a weight on the future.
-    """
-    title = f"{name}: ({', '.join(dims)}) = {tuple(values.shape)}"
-    are_weights, several_rows = name == "attn_weights", values.ndim > 1
-    if dims[0] == "b":
-        values, dims = values[0], dims[1:]
-    while values.ndim < 3:
-        values, dims = values[None], ("", *dims)
-    (num_blocks, num_rows, num_columns), (block_dim, row_dim, _) = values.shape, dims
-    width, height = num_columns * VALUE_WIDTH + LABEL, num_rows * VALUE_HEIGHT + 44
-    across = max(1, min(num_blocks, int(ACROSS // width)))
-    lines = textwrap.wrap(title, 36)  # bold, in the width of a phone
-    items: list[Item] = [
-        Text(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
-    ]
-    masked = (values == 0).triu(diagonal=1) if are_weights else values == -math.inf
-    digits = 0 if values.equal(values.round()) else 2
-    top = 19.0 * len(lines) + (29 if num_blocks > 1 else 9)  # room for a heading of each block
-    words = Text(VALUE_WIDTH - 3, VALUE_HEIGHT / 2, "", "end", size=12, mono=True)
-    for i, block in enumerate(values):
-        x, y = LABEL + i % across * width, top + i // across * height
-        if num_blocks > 1:
-            items.append(Text(x, y - 12, f"{ONE_OF[block_dim]} {i}", "start", bold=True))
-        names = [f"{ONE_OF.get(row_dim, row_dim)} {row}" for row in range(num_rows)]
-        items += _row_names(x, y, VALUE_HEIGHT, names if several_rows else ())
-
-        def look(value: float, row: int, column: int, i: int = i) -> Cell:
-            if masked[i, row, column]:
-                return Cell(QUIET, "0" if value == 0 else f"{value}", FAINT, QUIET)
-            places = zip(dims, (i, row, column), values.shape, strict=True)
-            heads = [p * num_heads // size for dim, p, size in places if "num_heads" in dim]
-            head = heads[0] if heads else NO_HEAD
-            fill = PAPER if head == NO_HEAD else tint(head_color(head), 0.3)
-            fill = weight_color(value, head) if are_weights else fill
-            return Cell(fill, f"{value:.{digits}f}", text_color(fill), QUIET)
-
-        items += grid(x, y, block, look, VALUE_WIDTH, VALUE_HEIGHT, words)
-    right = max(across * width, *(text_width(line, bold=True) + 24 for line in lines))
-    bottom = top + math.ceil(num_blocks / across) * height - 36
-    tokens, heads = (
-        [f"token {i}" for i in range(num_columns)],
-        [f"Head {i}" for i in range(num_blocks)],
-    )
-    said = f" {describe_maps(values, masked, tokens, heads)}" if are_weights else ""
-    return Scene(right, bottom, f"{title}.{said}", tuple(items))

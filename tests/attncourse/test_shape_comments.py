@@ -10,9 +10,9 @@ from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_answers import TwoAnswerModel, journeys
 from attncourse.panels import live
-from attncourse.panels.worked_example import InlinedAttention
 from attncourse.pictures import arcs_picture
 from attncourse.pictures.weights import weights_picture
+from attncourse.variants.inlined import InlinedAttention
 from support.cases import ALL_PANELS, H, T
 from support.shape_comments import reading
 from support.small_llama import small_model
@@ -23,7 +23,7 @@ DRAWN = (
     "pictures/arcs",
     "learning/record",
     "panels/stacked_heads",
-    "panels/worked_example",
+    "variants/inlined",
 )
 DRAWN += ("panels/weight_split", "panels/torch_equality", "panels/gallery")
 DRAWN += ("panels/online_softmax",)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import SEED, counting, journey, published_steps, three_rows
-from attncourse.panels import InlinedAttention
 from attncourse.tracing import trace
+from attncourse.variants import InlinedAttention
 from support.notebook_tools import ROOT, code_cells, markdown_cells, read
 from support.notebook_tools import text_of as text_shown
 

@@ -5,10 +5,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import STDOUT, Popen, TimeoutExpired
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from playwright.sync_api import Browser, Error, Playwright, sync_playwright
@@ -97,20 +97,10 @@ def running_jupyterlab(
 def _address(server: Popen, runtime: Path, log: Path, patience: float) -> dict:
     """Return what the server writes down about itself once it listens."""
     deadline = monotonic() + patience
-    while monotonic() < deadline:
-        try:
-            code = server.wait(timeout=0.1)
-        except TimeoutExpired:
-            pass
-        else:
-            raise RuntimeError(f"JupyterLab ended with code {code}:\n{_text(log)}")
+    while monotonic() < deadline and server.poll() is None:
         for path in runtime.glob("jpserver-*.json"):
-            try:
+            with suppress(json.JSONDecodeError):  # only half written
                 return json.loads(path.read_text(encoding="utf-8"))
-            except json.JSONDecodeError:  # only half written
-                continue
-    raise RuntimeError(f"JupyterLab did not start in {patience:g} s:\n{_text(log)}")
-
-
-def _text(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")
+        sleep(0.1)
+    said = log.read_text(encoding="utf-8", errors="replace")
+    raise RuntimeError(f"JupyterLab did not start in {patience:g} s:\n{said}")

@@ -12,7 +12,6 @@ from attncourse.panels.gallery import CONDITIONS, GALLERY_SEED, build, examine, 
 from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
-from support.cases import sheet
 from support.caught_mistakes import CAUGHT
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
@@ -77,11 +76,13 @@ def test_the_panel_shows_the_difference(state):
     for check, is_caught in zip(CHECKS, catches(name, condition), strict=True):
         assert (check in line.partition(": ")[2]) == is_caught
     assert f"right: {data.mistake.right}\nwrong: {data.mistake.wrong or '(no such'}" in details
-    stops = {"view without contiguous": 16, "minus 1e9": 11 if condition == "half precision" else 0}
-    if at := stops.get(name):
+    if name == "view without contiguous" or state == {
+        "mistake": "minus 1e9",
+        "condition": "half precision",
+    }:
         assert data.difference is None
         assert line.endswith(". Forward stops.")
-        assert f"It stops in OnePageAttention.forward, line {at}:" in details
+        assert "RuntimeError: " in details
         assert len(MISTAKE_GALLERY.draw(data)) == 1  # the right maps alone
         return
     assert all(str(verdict) in details for verdict in data.verdicts.values() if not verdict)
@@ -93,18 +94,3 @@ def test_the_panel_shows_the_difference(state):
     off = f"Its outputs are off by {largest:.3g}" if largest else "Its outputs are right"
     assert line.endswith(f" {'Some of its outputs are NaN' if math.isnan(largest) else off}.")
     assert torch.equal(leaks(attn_weights), causal_mask(6) & (attn_weights != 0))
-
-
-def test_the_list_has_the_mistakes_of_a_part_together():
-    (shown, _) = sheet(MISTAKE_GALLERY.name)["controls"]
-    parts = dict(zip(shown["words"], shown["groups"], strict=True))
-    assert [*dict.fromkeys(parts.values())] == [
-        "queries, keys, values",
-        "split and merge",
-        "mask",
-        "scale",
-        "softmax and dropout",
-        "output",
-    ]
-    assert parts["minus 1e4"] == "mask"
-    assert parts["heads in reverse"] == "split and merge"

@@ -14,7 +14,6 @@ from attncourse.pictures.matrices import (
     NUMBER,
     matrix_picture,
     short_number,
-    tensor_picture,
 )
 from attncourse.pictures.palette import PAPER, QUIET, WRONG, head_color, tint, weight_color
 from attncourse.pictures.scene import Scene
@@ -25,7 +24,6 @@ from support.pictures import boxes, check_readable, pixels, text_in, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 FUTURE = causal_mask(5)
-DIMS = ("b", "num_heads", "num_tokens", "head_dim")
 
 
 def numbers(*shape: int, seed: int = 2) -> torch.Tensor:
@@ -94,14 +92,6 @@ PICTURES = {  # with what their alt texts say, among other things
     "difference": (
         pictures.difference_picture(numbers(5, 4).abs().tril(-1), TOKENS, "off"),
         ["off: 1 of 5 rows did not move at all (Your)"],
-    ),
-    "tensor": (
-        tensor_picture("queries", numbers(1, 2, 5, 3), DIMS, 2),
-        ["queries: (b, num_heads, num_tokens, head_dim) = (1, 2, 5, 3)"],
-    ),
-    "tensor of weights": (
-        tensor_picture("attn_weights", causal_weights(1, 2), (*DIMS[:3], "num_tokens"), 2),
-        ["(1, 2, 5, 5)", "Head 1: "],
     ),
     "product": (
         pictures.matmul_picture(
