@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from PIL import Image, ImageColor
 
-from attncourse.pictures.palette import INK, PAPER, hex_color, line_color
+from attncourse.pictures.palette import PAPER, hex_color
 from attncourse.pictures.scene import Box, Line, Scene, Text, add_caption, arrange_in_rows
 from support.pictures import SVG, overlapping, pixels, texts
 
@@ -88,14 +88,6 @@ def test_a_notebook_stores_a_small_png_with_the_alt_text():
     assert Image.open(io.BytesIO(png)).size == (200, 120)
 
 
-def test_a_thin_mark_in_a_pale_hue_is_darker_than_a_cell():
-    marks = Box(2, 2, 6, 6, fill=ORANGE, stroke=ORANGE), Line(((0, 9), (9, 9)), ORANGE)
-    root = ET.fromstring(Scene(10, 10, "", marks).svg())
-    (box,), (line,) = root.iter(f"{SVG}rect"), root.iter(f"{SVG}path")
-    assert box.get("fill") == ORANGE
-    assert box.get("stroke") == line.get("stroke") == line_color(ORANGE)
-
-
 def test_a_negative_number_in_the_mono_font_has_a_true_minus():
     items = Text(5, 5, "-0.5", mono=True), Text(5, 25, "-0.5"), Text(5, 45, "x[-1]", mono=True)
     assert texts(ET.fromstring(Scene(50, 50, "", items).svg())) == ["−0.5", "-0.5", "x[-1]"]
@@ -125,13 +117,3 @@ def test_an_alt_text_of_the_course_is_found_by_its_name():
     assert described.alt.startswith("Left: token 3")
     with pytest.raises(ValueError, match="'no such text': add it there"):
         SCENE.described("no such text")
-
-
-def test_an_outline_is_drawn_only_where_there_is_one():
-    plain, outlined = Box(1, 1, 8, 8, fill=RED), Box(1, 1, 8, 8, stroke=INK, stroke_width=2)
-    first, second = ET.fromstring(Scene(10, 10, "", (plain, outlined)).svg())
-    assert (first.get("stroke"), second.get("fill"), second.get("stroke-width")) == (
-        None,
-        "none",
-        "2",
-    )
