@@ -5,18 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import nn
 
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import LIBRARIES, statements_of, text_of
-
-LOOPS = (ast.For, ast.While)
 
 
 def own_functions(given: Any) -> list[Any]:
@@ -49,34 +44,6 @@ def named_by(functions: Iterable[Any]) -> list[Any]:
                 own = (f for f in more if not f.__code__.co_filename.startswith(LIBRARIES))
                 new += [f for f in own if f not in found and f not in new]
     return list(found)
-
-
-@contextmanager
-def values_at_the_end(functions: Mapping[str, Any]) -> Iterator[dict[str, dict[str, Any]]]:
-    """Collect what variables some functions have when they first end, by the function's name."""
-    held: dict[str, dict[str, Any]] = {}
-    names = {function.__code__: name for name, function in functions.items()}
-
-    def follow(frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "return":
-            held.setdefault(names[frame.f_code], dict(frame.f_locals))
-        return follow if frame.f_code in names else None
-
-    before = sys.gettrace()
-    sys.settrace(follow)
-    try:
-        yield held
-    finally:
-        sys.settrace(before)
-
-
-def _targets(node: ast.stmt) -> list[ast.expr]:
-    if isinstance(node, ast.For):
-        return [node.target]
-    call = node.value if isinstance(node, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        return [call.func.value] if call.func.attr in ("append", "insert") else []
-    return node.targets if isinstance(node, ast.Assign) else []
 
 
 class ClassText:
@@ -139,20 +106,6 @@ class ClassText:
         tree = self.trees.get(function)
         return self.line_at(function, tree.body[-1]) if tree is not None else None
 
-    def returns(self, function: str, what: type[ast.AST]) -> bool:
-        """Return whether a function returns an expression of some kind."""
-        found = (node.value for node in self._walk(function) if isinstance(node, ast.Return))
-        return any(isinstance(value, what) for value in found)
-
-    def loop_around(self, line: SourceLine) -> ast.For | ast.While | None:
-        """Return the innermost loop around a line."""
-        loops = [
-            node
-            for node in self._walk(line.function)
-            if isinstance(node, LOOPS) and node.lineno <= line.number <= (node.end_lineno or 0)
-        ]
-        return loops[-1] if loops else None
-
     def from_outside(self, line: SourceLine) -> dict[str, Any]:
         """Return what a statement reads from the globals, by name, in the order of the text."""
         statement, function = self.statement(line), self.functions.get(line.function)
@@ -164,56 +117,6 @@ class ClassText:
         own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
         names.sort(key=lambda node: (node.lineno, node.col_offset))
         return {n.id: there[n.id] for n in names if n.id in there and n.id not in own}
-
-    def makers(self, line: SourceLine, levels: int = 3) -> Iterator[SourceLine]:
-        """Yield the lines that made what a line reads, the nearest first.
-
-        They are the last assignments of its names, in __init__ too, and the calls that hand it an
-        argument.
-        """
-        seen, new = {line: None}, [line]
-        for _ in range(levels):
-            new = [made for one in new for made in self._made_by(one) if made not in seen]
-            new = list(dict.fromkeys(new))
-            seen |= dict.fromkeys(new)
-            yield from new
-
-    def _made_by(self, line: SourceLine) -> Iterator[SourceLine]:
-        tree = self.trees.get(line.function)
-        given = {a.arg for a in tree.args.args[-9:]} - {"self"} if tree is not None else set()
-        for node in ast.walk(self.statement(line) or ast.Pass()):
-            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-                name = ast.unparse(node)
-                if made := self.assigned(line, name):
-                    yield made
-                elif name in given and not line.function.endswith("forward"):
-                    yield from self.calls_of(line.function)
-
-    def calls_of(self, function: str) -> Iterator[SourceLine]:
-        """Yield the lines that call a function, or make a module by its __init__."""
-        called = function.removesuffix(".__init__").rpartition(".")[2]
-        for name in self.trees:
-            for node in self._walk(name):
-                named = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2]
-                if named == called and (line := self.line_at(name, node)):
-                    yield line
-
-    def assigned(self, line: SourceLine, name: str) -> SourceLine | None:
-        """Return what last made a variable before a line, or self.name in __init__.
-
-        It is an assignment, the head of a loop, or what was appended to a list.
-        """
-        init = f"{line.function.rpartition('.')[0]}.__init__"
-        last = None
-        for function in dict.fromkeys((init, line.function)):
-            own = function == line.function
-            for node in self._walk(function) if own or name.startswith("self.") else ():
-                if not isinstance(node, ast.stmt) or (own and node.lineno >= line.number):
-                    continue
-                targets = [t for t in _targets(node) for t in getattr(t, "elts", [t])]
-                if name in map(ast.unparse, targets):
-                    last = self.line_at(function, node)
-        return last
 
     def _walk(self, function: str) -> Iterator[ast.AST]:
         return ast.walk(self.trees[function]) if function in self.trees else iter(())

@@ -12,7 +12,6 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ import attnlib
 from attncourse.tracing.table import Failure, Step, Trace
 
 # Folders end with a separator: a reader's attnlib_mine is not attnlib, nor is torchvision torch
-TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 LIBRARIES = (
     f"{Path(torch.__file__).parents[1]}{os.sep}",  # everything installed beside torch
     f"{Path(inspect.__file__).parent}{os.sep}",  # the standard library
@@ -34,14 +32,14 @@ LIBRARIES = (
 )
 
 
-def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Trace:
+def trace(module: nn.Module, *inputs: Any, **options: Any) -> Trace:
     """Run module(*inputs, **options) once and record every tensor that each line makes or changes.
+
+    Only the lines of forward itself are followed, not the functions and modules that it calls.
 
     Args:
         module: any nn.Module, written in a file or in a notebook cell. It is not changed.
         inputs: what forward takes.
-        depth: how many calls deep to follow: 0 is forward alone, 1 adds the functions and modules
-            that it calls, and so on. torch's own code is never followed.
         options: what forward takes by keyword.
 
     Returns:
@@ -51,16 +49,13 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
 
     Raises:
         TypeError: module is not an nn.Module.
-        ValueError: depth is not an int, or negative.
 
-    >>> print(trace(nn.ReLU(), torch.ones(2, 3))[0].shape)
+    >>> trace(nn.ReLU(), torch.ones(2, 3))["input"].shape
     (2, 3)
     """
     if not isinstance(module, nn.Module):
         raise TypeError(f"module must be an nn.Module, not {type(module).__name__}")
-    if type(depth) is not int or depth < 0:
-        raise ValueError(f"depth must be 0 or a positive int, not {depth!r}")
-    recorder = _Recorder(module, depth)
+    recorder = _Recorder(module)
     before = sys.gettrace()
     result, failure = None, None
     sys.settrace(recorder.on_call)
@@ -72,7 +67,7 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
             failure = Failure(type(module).__name__, 0, "the call itself", error, {})
     finally:
         sys.settrace(before)
-    return Trace(recorder.steps, result, failure, recorder.sources)
+    return Trace(recorder.steps, result, failure)
 
 
 def locate(error: BaseException) -> Failure:
@@ -91,17 +86,9 @@ def locate(error: BaseException) -> Failure:
     if innermost is None:
         return Failure("", 0, "the call itself", error, {})
     frame, line = innermost
-    name, _, statements = _read(frame.f_code)
+    name, statements = statements_of(frame.f_code)
     statement = statements.get(line - frame.f_code.co_firstlineno + 1, _UNREADABLE)
     return _failure(name, statement, frame, error)
-
-
-def calls_before(error: BaseException) -> list[tuple[str, int]]:
-    """Return the reader's functions that were running, but the innermost, and at which line."""
-    return [
-        (_read(frame.f_code)[0], line - frame.f_code.co_firstlineno + 1)
-        for frame, line in list(_own_frames(error))[:-1]
-    ]
 
 
 def _own_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
@@ -113,8 +100,11 @@ def _own_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 def statements_of(code: CodeType) -> tuple[str, dict[int, _Statement]]:
     """Return a function's name, and its statement at each line, counted from its first."""
-    name, _, statements = _read(code)
-    return name, statements
+    name = getattr(code, "co_qualname", code.co_name).split("<locals>.")[-1]
+    try:
+        return name, _statements(text_of(code))
+    except OSError:
+        return name, {}
 
 
 class _Statement(NamedTuple):
@@ -126,104 +116,68 @@ class _Statement(NamedTuple):
     holds_loop: bool = False  # a comprehension, which Python 3.12 runs in the function's own frame
 
 
-@dataclass
-class _Function:
-    """What is known of one running function: its statements, and its tensors so far."""
-
-    name: str
-    depth: int
-    statements: dict[int, _Statement]
-    seen: dict[str, tuple[Tensor, int]]
-    line: int = 1  # the one that runs now, counted within the function
-
-
 class _Recorder:
-    """A trace function: Python calls it at every line of the functions that it follows."""
+    """A trace function: Python calls it at every line of the forward that it follows."""
 
-    def __init__(self, module: nn.Module, depth: int) -> None:
-        self.module = module
-        self.depth = depth
+    def __init__(self, module: nn.Module) -> None:
         self.forward = inspect.unwrap(module.forward).__code__
-        self.followed: dict[FrameType, _Function] = {}
+        self.frame: FrameType | None = None
         self.steps: list[Step] = []
-        self.sources: dict[str, str] = {}
         self.failure: Failure | None = None
+        self.seen: dict[str, tuple[Tensor, int]] = {}  # the tensors so far
+        self.line = 1  # the one that runs now, counted within the function
 
     def on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Decide whether to follow a function that is being entered."""
-        code = frame.f_code
-        if not self.followed:
-            if code is not self.forward:
-                return None
-            depth = 0
-        else:
-            if code.co_filename.startswith(TORCH) or code.co_name.startswith("<"):
-                return None
-            caller = frame.f_back
-            while caller not in self.followed:
-                if caller is None:
-                    return None
-                caller = caller.f_back
-            depth = self.followed[caller].depth + 1
-            if depth > self.depth:
-                return None
-        name, text, statements = _read(code)
-        self.sources[name] = text
-        function = _Function(name, depth, statements, {})
-        self.followed[frame] = function
-        if depth == 0:
-            self._compare(function, frame, "given")
-        function.seen = _versions(frame)
+        """Follow the first call of forward, and nothing else."""
+        if self.frame is not None or frame.f_code is not self.forward:
+            return None
+        self.frame = frame
+        self.name, self.statements = statements_of(frame.f_code)
+        self._compare(frame, "given")
+        self.seen = _versions(frame)
         return self.on_line
 
     def on_line(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Record what the line just finished has made or changed."""
-        function = self.followed[frame]
-        if event == "exception":
-            self._fail(function, frame, arg[1])
-            return self.on_line
         line = frame.f_lineno - frame.f_code.co_firstlineno + 1
-        statement = function.statements.get(function.line, _UNREADABLE)
-        if event == "line" and statement.holds_loop and statement is function.statements.get(line):
+        if event == "exception":
+            if self.failure is None or self.failure.error is not arg[1]:
+                self.failure = _failure(self.name, self._statement(line), frame, arg[1])
+            return self.on_line
+        statement = self._statement(self.line)
+        if event == "line" and statement.holds_loop and statement is self.statements.get(line):
             return self.on_line  # its variables are not the function's
-        self._compare(function, frame)
-        function.line = line
+        self._compare(frame)
+        self.line = line
         if event == "return":
-            known = {id(tensor) for tensor, _ in function.seen.values()}
+            known = {id(tensor) for tensor, _ in self.seen.values()}
             for name, tensor in _flatten("return", arg):
                 if id(tensor) not in known:
-                    self._record(function, name, "returned", tensor)
-            del self.followed[frame]
+                    self._record(name, "returned", tensor)
         return self.on_line
 
-    def _compare(self, function: _Function, frame: FrameType, first: str = "new") -> None:
+    def _statement(self, line: int) -> _Statement:
+        return self.statements.get(line, _UNREADABLE)
+
+    def _compare(self, frame: FrameType, first: str = "new") -> None:
         now = _versions(frame)
         for name, (tensor, version) in now.items():
-            before = function.seen.get(name)
+            before = self.seen.get(name)
             if before is None:
                 if first == "new" or not name.startswith("self."):
-                    self._record(function, name, first, tensor)
+                    self._record(name, first, tensor)
             elif before[0] is not tensor:
-                self._record(function, name, "re-bound", tensor)
+                self._record(name, "re-bound", tensor)
             elif before[1] != version:
-                self._record(function, name, "in place", tensor)
-        function.seen = now
+                self._record(name, "in place", tensor)
+        self.seen = now
 
-    def _record(self, function: _Function, name: str, change: str, tensor: Tensor) -> None:
-        statement = function.statements.get(function.line, _UNREADABLE)
-        line = statement.line or function.line
-        where = (function.name, line, statement.text, statement.last_line or line)
+    def _record(self, name: str, change: str, tensor: Tensor) -> None:
+        statement = self._statement(self.line)
+        line = statement.line or self.line
         dims = _names(statement.dims, tensor.ndim)
-        layout = (tuple(tensor.shape), tensor.dtype, tensor.stride(), tensor.is_contiguous())
-        self.steps.append(Step(*where, name, change, dims, *layout, tensor.detach().clone()))
-
-    def _fail(self, function: _Function, frame: FrameType, error: Exception) -> None:
-        if self.failure is not None and self.failure.error is error:
-            return  # already recorded where it was raised
-        statement = function.statements.get(
-            frame.f_lineno - frame.f_code.co_firstlineno + 1, _UNREADABLE
-        )
-        self.failure = _failure(function.name, statement, frame, error)
+        copy = tensor.detach().clone()
+        self.steps.append(Step(line, statement.text, name, change, dims, copy))
 
 
 _UNREADABLE = _Statement(0, 0, "(source not available)", (), ())
@@ -313,16 +267,6 @@ def text_of(code: CodeType) -> str:
 @functools.lru_cache(maxsize=256)  # to find its end takes longer than many a forward
 def _first_block(lines: tuple[str, ...]) -> str:
     return textwrap.dedent("".join(inspect.getblock(list(lines)))).rstrip()
-
-
-def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
-    """Return a function's name, its text, and its statement at each line."""
-    name = getattr(code, "co_qualname", code.co_name).split("<locals>.")[-1]
-    try:
-        text = text_of(code)
-    except OSError:
-        return name, "", {}
-    return name, text, _statements(text)
 
 
 @functools.lru_cache(maxsize=256)  # a check asks for the same few functions again and again

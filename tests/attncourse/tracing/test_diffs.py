@@ -53,16 +53,6 @@ def test_the_numbers_are_those_of_the_text_after():
     assert repr(more).splitlines() == ["   1  a", "-     b", "-     c", "+  2  d"]
 
 
-def test_context_is_as_wide_as_it_is_asked_for():
-    assert len(shown(Diff(OLD, NEW, context=0))) == 4
-    assert "  ..." not in shown(Diff(OLD, NEW, context=3))
-
-
-def test_equal_texts_have_no_difference():
-    assert repr(Diff(OLD, OLD)) == ""
-    assert shown(Diff(OLD, OLD)) == []
-
-
 @pytest.mark.parametrize("ground", [GOES, COMES, SAME, GOES_WORD, COMES_WORD])
 def test_it_can_be_read_in_a_light_and_in_a_dark_notebook(ground):
     """Each line brings its own ground and ink."""

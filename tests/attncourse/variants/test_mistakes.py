@@ -78,10 +78,8 @@ def test_it_is_a_class_with_a_name_and_a_source(mistake):
     assert mistake.cls is mistake.cls
     assert mistake.cls.__name__.lower() == mistake.name.replace(" ", "")
     assert repr(build(mistake.cls)).startswith(f"{mistake.cls.__name__}(\n  d_in=11, d_out=15")
-    statements = {step.source for step in trace(build(mistake.cls), tokens(), depth=1).steps}
+    statements = {step.source for step in trace(build(mistake.cls), tokens()).steps}
     assert "attn_scores = queries @ keys.transpose(2, 3)" in statements
-    if " = " in mistake.wrong:  # the line makes a tensor
-        assert mistake.wrong in statements
 
 
 # Which module check sees which mistake, at dropout 0
