@@ -5,7 +5,6 @@ gguf, the library of the format, is loaded when the first file is opened.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from attncourse.language.tokenizer import new_tokenizer
 from attnlib.convert import PROJECTIONS
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
     from tokenizers import Tokenizer
 
 OUTSIDE = {  # ours: the file's
@@ -35,14 +33,16 @@ INSIDE = {  # for each layer; of several parts the rows stand one below the othe
     "up_proj.weight": ("ffn_up",),
     "down_proj.weight": ("ffn_down",),
 }
-LIST, TEXT, CONTROL = 9, 8, 3  # the format's numbers for kinds of fields, and of tokens
+CONTROL = 3  # the format's number for tokens that are no text
 
 
 class LlamaFile:
     """A GGUF file whose model our classes compute: its size, its vocabulary, its weights."""
 
     def __init__(self, path: Path) -> None:
-        reader = _opened(path)
+        from gguf import GGUFReader
+
+        reader = GGUFReader(path, "c")  # a private mapping: torch warns of memory it may not write
         self.fields = reader.fields
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
         self.size = LlamaSize(
@@ -98,27 +98,3 @@ def file_tensors(size: LlamaSize, state: Mapping[str, Tensor]) -> dict[str, Tens
                 apart = list(torch.split(state[ours], rows))
             found |= zip(names, apart, strict=True)
     return found
-
-
-def _opened(path: Path) -> GGUFReader:
-    """Read the header of a file, its long lists of texts in a quick way.
-
-    The library's own way through them takes four seconds, a hundred times longer.
-    """
-    from gguf import GGUFReader, GGUFValueType
-
-    head, length = struct.Struct("<IQ"), struct.Struct("<Q")
-
-    class Quick(GGUFReader):
-        def _get_field_parts(self, begin: int, kind: int) -> tuple[int, list[Any], list[int], Any]:
-            raw, place, texts = self.data.data, begin + head.size, []
-            if kind != LIST or head.unpack_from(raw, begin)[0] != TEXT:
-                return super()._get_field_parts(begin, kind)
-            for _ in range(head.unpack_from(raw, begin)[1]):
-                stop = place + length.size + length.unpack_from(raw, place)[0]
-                texts.append(raw[place + length.size : stop])
-                place = stop
-            kinds = [GGUFValueType.ARRAY, GGUFValueType.STRING]
-            return place - begin, texts, list(range(len(texts))), kinds
-
-    return Quick(path, mode="c")  # private: torch warns of memory it may not write

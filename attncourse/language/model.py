@@ -100,10 +100,6 @@ class Block(nn.Module):
         mixed = F.silu(self.gate_proj(read)).mul_(self.up_proj(read))  # (b, num_tokens, mlp_width)
         return x + cast(Tensor, self.down_proj(mixed))  # (b, num_tokens, width)
 
-    def attention_input(self, x: Tensor) -> Tensor:
-        """Return what attention is given, (b, num_tokens, width)."""
-        return cast(Tensor, self.norm_1(x))
-
 
 class OwnBlock(Block):
     """A block whose arithmetic is a function of a learner's: the whole of it.
@@ -122,19 +118,6 @@ class OwnBlock(Block):
     def around(self, attend: Attend, x: Tensor) -> Tensor:
         """Let the function do it, with attend as its layer's attention."""
         return self.own(x, SimpleNamespace(**dict(self.named_children()) | {"attention": attend}))
-
-    def attention_input(self, x: Tensor) -> Tensor:
-        """Return what the function gives to attention, (b, num_tokens, width)."""
-        given: list[Tensor] = []
-
-        def attend(read: Tensor) -> Tensor:
-            given.append(read)
-            return torch.zeros_like(x)
-
-        self.around(attend, x)
-        if not given:
-            raise ValueError("the block never calls layer.attention, so no head reads anything")
-        return given[0]
 
 
 class Llama(nn.Module):

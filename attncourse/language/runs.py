@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, cast
 
@@ -52,15 +53,20 @@ class Run:
         self.changes = changes
         # the residual stream before each layer and after the last, (1, num_tokens, width)
         self.residual = [llama.token_embedding(token_ids)[None]]
-        # what the heads of each layer handed over, (1, num_tokens, num_heads, head_dim)
-        self.handed_over: list[Tensor] = []
+        # what the attention of each layer read, (1, num_tokens, width)
+        self.inputs: list[Tensor] = []
+        # the output of the heads of each layer, (1, num_tokens, num_heads, head_dim)
+        self.head_outputs: list[Tensor] = []
         if below is not None:
             first = min([_layer(change) for change in (*changes, *below.changes)], default=None)
-            self.residual, self.handed_over = below.residual[:first], below.handed_over[:first]
+            self.residual, self.head_outputs = below.residual[:first], below.head_outputs[:first]
+            self.inputs = below.inputs[:first]
             if first is not None:
                 self.residual.append(below.residual[first])
-        for layer in range(len(self.handed_over), self.size.num_layers):
+        for layer in range(len(self.head_outputs), self.size.num_layers):
             self.residual.append(self._after(layer))
+            if len(self.inputs) == layer:
+                raise ValueError("the block never calls layer.attention, so no head reads anything")
 
     def __repr__(self) -> str:
         return f"<Run of {len(self.tokens)} tokens{''.join(f', {c}' for c in self.changes)}>"
@@ -103,34 +109,28 @@ class Run:
 
     # What its heads did
 
-    @property
-    def numbers(self) -> Tensor:
-        """What all heads handed over, (num_layers, num_heads, num_tokens, head_dim)."""
-        return torch.cat(self.handed_over).transpose(1, 2)
-
     def head_output(self, layer: int, head: int, at: int | None = -1) -> Tensor:
-        """Return what a head handed over at a token, (head_dim); at each if at is None."""
+        """Return a head's output at a token, before out_proj, (head_dim); at each if at is None."""
         self._require(layer, head, at)
-        return _at(self.handed_over[layer][0, :, head], at).clone()
+        return _at(self.head_outputs[layer][0, :, head], at).clone()
 
-    @torch.no_grad()
     def attention_input(self, layer: int) -> Tensor:
         """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
         self._require(layer, 0)
-        return self._block(layer).attention_input(self.residual[layer])[0]
+        return self.inputs[layer][0]
 
     def head_write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
         columns = split_last(self._out_proj(layer), self.size.head_dim)[:, head]
-        return _at(self.handed_over[layer][0, :, head], at) @ columns.T
+        return _at(self.head_outputs[layer][0, :, head], at) @ columns.T
 
     def head_writes(self, at: int = -1) -> Tensor:
         """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
         self._require(0, 0, at)
-        matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.handed_over))])
+        matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.head_outputs))])
         columns = split_last(matrices, self.size.head_dim)
-        return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
+        return torch.einsum("lhd,lwhd->lhw", torch.cat(self.head_outputs)[:, at], columns)
 
     def logit_attribution(self, word: str) -> Tensor:
         """Return what each head's write at the last token adds to a word's logit by itself.
@@ -230,14 +230,14 @@ class Run:
         llama, size = self.llama, self.size
         heads = torch.arange(size.num_heads)
 
-        def mute_one_each(numbers: Tensor) -> None:
+        def ablate_one_each(numbers: Tensor) -> None:
             numbers[heads, :, heads] = 0.0
 
         x = self.residual[layer].expand(size.num_heads, -1, -1)
         block = self._block(layer)
 
         def attention(read: Tensor) -> Tensor:
-            return run_attention(block.attention, size, read, mute_one_each).written
+            return run_attention(block.attention, size, read, ablate_one_each).written
 
         x = llama(block.around(attention, x), first=layer + 1)
         probabilities = llama.logits(x[:, -1]).softmax(dim=-1)  # (num_heads, vocabulary)
@@ -246,17 +246,18 @@ class Run:
     # How it is computed
 
     def _after(self, layer: int) -> Tensor:
-        """Return the stream after a layer, and keep what its heads handed over."""
+        """Return the stream after a layer; keep its attention's input and its heads' outputs."""
 
         def attention(read: Tensor) -> Tensor:
-            attended = self._attended(layer, read)
-            self.handed_over[layer:] = [attended.numbers]
+            self.inputs[layer:] = [read]
+            attended = self._attended(layer)
+            self.head_outputs[layer:] = [attended.numbers]
             return attended.written
 
         return self._block(layer).around(attention, self.residual[layer])
 
     @torch.no_grad()
-    def _attended(self, layer: int, read: Tensor | None = None, **options: Any) -> AttentionResult:
+    def _attended(self, layer: int, **options: Any) -> AttentionResult:
         """Run the attention of a layer on what it read, with this run's interventions."""
 
         def edit(numbers: Tensor) -> None:
@@ -265,34 +266,27 @@ class Run:
                     places = slice(None) if c.at is None else places_of(c.at)
                     numbers[:, places, c.head] = c.numbers.to(numbers)
 
-        block = self._block(layer)
-        x = block.attention_input(self.residual[layer]) if read is None else read
-        return run_attention(block.attention, self.size, x, edit, self._cuts(layer), **options)
+        attention, x = self._block(layer).attention, self.inputs[layer]
+        patched = self._patched_inputs(layer)
+        return run_attention(attention, self.size, x, edit, patched, **options)
 
     def _part(self, part: str, layer: int, head: int, rotated: bool) -> Tensor:
         self._require(layer, head)
         found = self._attended(layer).maps[part]
         return (apply_rotary(found, self.size) if rotated else found)[0, head]
 
-    def _cuts(self, layer: int) -> dict[tuple[int, ...], Inputs]:
-        """Return what the cut parts of a layer's heads read: the stream without some writes.
-
-        Heads that go without the same writes read the same.
-        """
-        cuts: dict[int, tuple[tuple[int, int, str], ...]] = {}  # by head: writer and part
+    def _patched_inputs(self, layer: int) -> dict[int, Inputs]:
+        """Return what patched parts of heads read: the stream without the writes of other heads."""
+        streams: dict[tuple[int, str], Tensor] = {}  # by head and part
         for c in self.changes:
             if isinstance(c, PathPatch) and c.reader[0] == layer:
-                cuts[c.reader[1]] = (*cuts.get(c.reader[1], ()), (*c.writer, c.part))
-        alike = {same: tuple(h for h in cuts if cuts[h] == same) for same in cuts.values()}
-        return {heads: self._without(layer, same) for same, heads in alike.items()}
-
-    def _without(self, layer: int, writes: tuple[tuple[int, int, str], ...]) -> Inputs:
-        streams: dict[str, Tensor] = {}
-        for writer, head, part in writes:
-            stream = streams.get(part, self.residual[layer])
-            streams[part] = stream - self.head_write(writer, head, at=None)
+                key = c.reader[1], c.part
+                stream = streams.get(key, self.residual[layer])
+                streams[key] = stream - self.head_write(*c.writer, at=None)
+        norm = cast(Callable[[Tensor], Tensor], self._block(layer).norm_1)
         return {
-            part: self._block(layer).attention_input(stream) for part, stream in streams.items()
+            head: {part: norm(streams[each, part]) for each, part in streams if each == head}
+            for head, _ in streams
         }
 
     def _block(self, layer: int) -> Block:

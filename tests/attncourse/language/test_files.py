@@ -168,28 +168,6 @@ def test_without_it_one_sentence_says_what_helps(installed, monkeypatch, fault):
     assert missing.value._render_traceback_() == [f"ModelMissingError: {missing.value}"]
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (MemoryError(), "no room in memory for the language model"),
-        (OSError(12, "cannot map"), "no room in memory"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "no room in memory"),
-        (ModuleNotFoundError(name="gguf"), "needs gguf, which is not installed; try: pip install"),
-    ],
-)
-def test_what_the_machine_lacks_is_said_and_other_errors_pass(installed, monkeypatch, error, words):
-    errors = [error, RuntimeError("shapes do not match")]
-
-    def fail(*_args) -> None:
-        raise errors.pop(0)
-
-    monkeypatch.setattr(load, "open_model", fail)
-    with pytest.raises(ModelMissingError, match=words):
-        language_model()
-    with pytest.raises(RuntimeError, match="shapes do not match"):
-        language_model()
-
-
 def test_the_command_names_the_package_that_is_pinned():
     pinned = (ROOT / "requirements-model.txt").read_text().splitlines()
     (line,) = [line for line in pinned if not line.startswith("#")]

@@ -73,7 +73,6 @@ def require_plain(run: Run, how: str) -> None:
     close(run.losses, losses)
     heads = torch.stack([run.head_output(*head, at=None) for head in HEADS])
     close(heads, torch.stack([plain["numbers"][head] for head in HEADS]))
-    close(run.numbers.flatten(0, 1), heads.double())
     weights = torch.stack([plain["weights"][head] for head in HEADS])
     layers = range(SIZE.num_layers)
     close(torch.cat([run.attn_weights(layer) for layer in layers]), weights)

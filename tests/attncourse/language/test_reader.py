@@ -93,7 +93,7 @@ def test_what_a_block_of_ones_own_gives_to_attention_is_what_its_heads_read(mode
     torch.testing.assert_close(run.ablate_layer(1)[2], ablated)
     never = model.with_attention(SplitAttention, lambda x, layer: x)
     with pytest.raises(ValueError, match="the block never calls"):
-        never.read(START).attn_weights(0)
+        never.read(START)
 
 
 def test_draws_follow_seed_temperature_and_top_k(model):
