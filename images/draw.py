@@ -17,10 +17,10 @@ from torch import Tensor
 import attnlib
 from attncourse.examples import SEED, journey
 from attncourse.panels.sentence import (
-    CARRIER,
+    COUNTRY_HEAD,
     TEXTS,
-    key_of,
     recorded_answers,
+    request_key,
     static_picture,
     unpack_weights,
 )
@@ -437,7 +437,7 @@ def model_map() -> Scene:
     from another token to the last one is a curve, and the MLP a square on each line. The first
     token, to which heads attend when they have nothing else to do, has no curves.
     """
-    plain = recorded_answers()[key_of({"text": TEXTS[0]})]
+    plain = recorded_answers()[request_key({"text": TEXTS[0]})]
     tokens, answer = [token.strip() for token in plain["tokens"]], plain["words"][0][0]
     weights = unpack_weights(plain)[:, :, -1]  # (num_layers, num_heads, num_tokens)
     num_layers, last = len(weights), len(tokens) - 1
@@ -454,8 +454,8 @@ def model_map() -> Scene:
     found = [
         (layer, h, key + 1) for layer, h, key in (weights[..., 1:-1] >= LEAST).nonzero().tolist()
     ]
-    for layer, h, key in sorted(found, key=lambda one: one[:2] == CARRIER):  # that one on top
-        is_carrier = (layer, h) == CARRIER
+    for layer, h, key in sorted(found, key=lambda one: one[:2] == COUNTRY_HEAD):  # that one on top
+        is_carrier = (layer, h) == COUNTRY_HEAD
         x, y = left + (layer + 0.1) * step, top + key * apart
         shares = [i / 16 for i in range(17)]  # level where the curve begins and where it ends
         curve = [(x + 0.45 * step * t, y + (bottom - y) * t * t * (3 - 2 * t)) for t in shares]
@@ -470,7 +470,7 @@ def model_map() -> Scene:
     alt = (
         f"The model from left to right: {len(tokens)} tokens as lines through {num_layers} layers. "
         f"{len(found) - 1} pale curves lead from other tokens to {tokens[-1]!r}, one in blue is "
-        f"head {CARRIER[1]} of layer {CARRIER[0]}. At the end of the last line: {answer}."
+        f"head {COUNTRY_HEAD[1]} of layer {COUNTRY_HEAD[0]}. At the end of the last line: {answer}."
     )
     return Scene(right + 92, bottom + 30, alt, tuple(items))
 

@@ -111,20 +111,20 @@ def borrowed() -> str:
     """Return what the model says of each country with each country's numbers, as a table."""
     answers, texts = sentence.recorded_answers(), sentence.TEXTS
 
-    def says(text: str, lender: str) -> tuple[str, float]:
-        put = {} if text == lender else {"head": list(sentence.CARRIER), "from": lender}
-        word, share = answers[sentence.key_of({"text": text, **put})]["words"][0]
+    def says(text: str, donor: str) -> tuple[str, float]:
+        put = {} if text == donor else {"head": list(sentence.COUNTRY_HEAD), "from": donor}
+        word, share = answers[sentence.request_key({"text": text, **put})]["words"][0]
         return word, share
 
     capital = {text: says(text, text)[0] for text in texts}
-    pairs = [(text, lender) for text in texts for lender in texts if text != lender]
+    pairs = [(text, donor) for text in texts for donor in texts if text != donor]
     carried = sum(says(*pair)[0] == capital[pair[1]] for pair in pairs)
     rows = ""
     for text, country in zip(texts, sentence.COUNTRIES, strict=True):
         rows += f'<tr><th scope="row">{country}</th>'
-        for lender, other in zip(texts, sentence.COUNTRIES, strict=True):
-            word, share = says(text, lender)
-            kind = "own" if text == lender else "lent" if word == capital[lender] else "kept"
+        for donor, other in zip(texts, sentence.COUNTRIES, strict=True):
+            word, share = says(text, donor)
+            kind = "own" if text == donor else "lent" if word == capital[donor] else "kept"
             with_ = "its own numbers" if kind == "own" else f"{other}'s numbers"
             told = f"{text}, with {with_}: {word}, {share:.2f}"
             style = f' style="--share: {share:.2f}"' if kind == "lent" else ""
@@ -133,8 +133,8 @@ def borrowed() -> str:
     heads = "".join(f'<th scope="col">{country}</th>' for country in sentence.COUNTRIES)
     return (
         f'<figure class="borrowed"><figcaption>In <b>{carried} of {len(pairs)}</b> patched runs '
-        f"the model says the lender's own answer. A row is a sentence, a column lends the numbers "
-        f'of {sentence.CARRIER}.</figcaption><div class="across"><table role="grid" '
+        f"the model says the donor's own answer. A row is a sentence, a column lends the numbers "
+        f'of {sentence.COUNTRY_HEAD}.</figcaption><div class="across"><table role="grid" '
         f'aria-label="borrowed answers"><tr><td></td>{heads}</tr>\n{rows}</table></div>'
         f'<p class="pointed">Point at an answer; press it, and the panel shows it.</p></figure>'
     )

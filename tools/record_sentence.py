@@ -11,14 +11,20 @@ import json
 from typing import Any
 
 from attncourse.language import LanguageModel, language_model
-from attncourse.panels.sentence import RECORDING, answer, key_of, reader_of, requests
+from attncourse.panels.sentence import (
+    RECORDING,
+    answer,
+    cached_reader,
+    recorded_requests,
+    request_key,
+)
 
 
 def record(model: LanguageModel) -> dict[str, Any]:
     """Return the answers of a model to all that a page without Python can be asked."""
-    read = reader_of(model)
+    read = cached_reader(model)
     shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}
-    answers = {key_of(request): answer(read, request) for request in requests()}
+    answers = {request_key(request): answer(read, request) for request in recorded_requests()}
     return {"source": model.origin, "license": "Apache-2.0", **shape, "answers": answers}
 
 

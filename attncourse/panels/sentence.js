@@ -725,8 +725,8 @@ export default {
             model.send({ number, request });
         });
         model.on("msg:custom", hear);
-        const shown = mount(el, model.get("sheet"), model.get("live") ? kernel : null);
-        if (model.get("live") && model.comm_live === false) setTimeout(shown.tell, PATIENCE, ASLEEP);
+        const shown = mount(el, model.get("sheet"), kernel);
+        if (model.comm_live === false) setTimeout(shown.tell, PATIENCE, ASLEEP);
         return () => model.off("msg:custom", hear);
     },
 };

@@ -28,11 +28,11 @@ from attncourse.pictures.scene import Box, Item, Line, Scene, Text
 HERE = Path(__file__).parent
 MODULE, STYLE = (HERE.joinpath(f"sentence.{kind}").read_text("utf-8") for kind in ("js", "css"))
 RECORDING = HERE / "data" / "sentence.json"  # tools/record_sentence.py wrote it
-CARRIER = Head(23, 4)  # the head that carries a country to the last word
+COUNTRY_HEAD = Head(23, 4)  # the head that carries a country to the last word
 COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
 COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
 TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
-LENDER = "The capital of Germany is"  # at the start: a question that lesson 01 has not answered yet
+DONOR_TEXT = "The capital of Germany is"  # at the start: lesson 01 has not answered this one
 NUM_LAYERS = 30
 MOST_TOKENS = 64
 HOW_MANY, ALOUD = 10, 3  # next words; words that a head's write is read as
@@ -112,7 +112,7 @@ def _said(word: tuple[str, float]) -> str:
     return f"{word[0]}, {format_number(word[1])}"
 
 
-def reader_of(model: LanguageModel) -> Reader:
+def cached_reader(model: LanguageModel) -> Reader:
     """Return what reads a text of the panel, and remembers the last few."""
 
     @lru_cache(maxsize=16)
@@ -131,9 +131,9 @@ def reader_of(model: LanguageModel) -> Reader:
 # What a page without Python carries
 
 
-def requests() -> Iterator[Request]:
+def recorded_requests() -> Iterator[Request]:
     """Yield all that a page without Python can be asked."""
-    carrier = list(CARRIER)
+    carrier = list(COUNTRY_HEAD)
     for text in TEXTS:
         yield {"text": text}
         yield {"text": text, "head": carrier}
@@ -142,10 +142,10 @@ def requests() -> Iterator[Request]:
         yield from ({"text": text, "layer": layer} for layer in range(NUM_LAYERS))
 
 
-def key_of(request: Request) -> str:
+def request_key(request: Request) -> str:
     """Return a request as the text under which its answer is recorded; sentence.js does the same.
 
-    >>> key_of({"text": "The", "layer": 3})
+    >>> request_key({"text": "The", "layer": 3})
     '{"text":"The","layer":3}'
     """
     return json.dumps(request, ensure_ascii=False, separators=(",", ":"))
@@ -161,34 +161,20 @@ def recorded_answers() -> dict[str, Answer]:
 def recorded_sheet() -> dict[str, Any]:
     """Return all that a browser needs for the twelve countries, without a kernel."""
     recording = json.loads(RECORDING.read_text(encoding="utf-8"))
-    note = (
-        f"Here are twelve countries, with {CARRIER}, head 4 of layer 23, ablated or given another "
-        "country's numbers. In the notebook, with the model, you can type any sentence and change "
-        "any head"
-    )
-    shape = {"layers": recording["layers"], "heads": recording["heads"]}
-    sheet = _sheet(recording["source"], shape, CARRIER, TEXTS, recording["answers"], f"{note}.")
-    return sheet
-
-
-def _sheet(
-    source: str,
-    shape: Mapping[str, int],
-    head: Head,
-    texts: tuple[str, ...],
-    answers: Mapping[str, Answer],
-    note: str,
-) -> dict[str, Any]:
+    layer, head = COUNTRY_HEAD
     return {
         "name": "your sentence",
-        "source": source,
-        **shape,
-        "head": list(head),
-        "carrier": list(CARRIER),
-        "texts": list(texts),
-        "other": LENDER,
-        "answers": dict(answers),
-        "note": note,
+        "source": recording["source"],
+        "layers": recording["layers"],
+        "heads": recording["heads"],
+        "head": [layer, head],
+        "carrier": [layer, head],
+        "texts": list(TEXTS),
+        "other": DONOR_TEXT,
+        "answers": recording["answers"],
+        "note": f"Here are twelve countries, with {COUNTRY_HEAD}, head {head} of layer {layer}, "
+        "ablated or given another country's numbers. In the notebook, with the model, you can type "
+        "any sentence and change any head.",
     }
 
 
@@ -202,14 +188,14 @@ WHAT = 466.0  # where a line says what was done
 
 def static_picture() -> Scene:
     """Return what the model says as it is, with the carrier ablated, and with Italy's numbers."""
-    answers, head, (text, other) = recorded_answers(), list(CARRIER), TEXTS[:2]
-    plain = answers[key_of({"text": text})]
-    ablated = answers[key_of({"text": text, "head": head, "ablated": True})]
-    put = answers[key_of({"text": text, "head": head, "from": other})]
-    weights = unpack_weights(plain)[CARRIER][-1].tolist()
+    answers, head, (text, other) = recorded_answers(), list(COUNTRY_HEAD), TEXTS[:2]
+    plain = answers[request_key({"text": text})]
+    ablated = answers[request_key({"text": text, "head": head, "ablated": True})]
+    put = answers[request_key({"text": text, "head": head, "from": other})]
+    weights = unpack_weights(plain)[COUNTRY_HEAD][-1].tolist()
     most = max(range(len(weights)), key=weights.__getitem__)
-    looks = f"{CARRIER} looks at {plain['tokens'][most].strip()} ({weights[most]:.2f})"
-    what = (looks, f"{CARRIER} is ablated", f"{CARRIER} has {COUNTRIES[1]}'s numbers")
+    looks = f"{COUNTRY_HEAD} looks at {plain['tokens'][most].strip()} ({weights[most]:.2f})"
+    what = (looks, f"{COUNTRY_HEAD} is ablated", f"{COUNTRY_HEAD} has {COUNTRIES[1]}'s numbers")
     items: list[Item] = []
     for y, said, done in zip(ROWS, (plain, ablated, put), what, strict=True):
         middles, end, x = [], 4.0, 4.0
@@ -266,15 +252,20 @@ class SentenceWidget(WidgetWithPicture):
     _esm = MODULE
     _css = PANEL_STYLE + STYLE
     sheet = traitlets.Dict().tag(sync=True)
-    live = traitlets.Bool().tag(sync=True)
 
     def __init__(self, model: LanguageModel, text: str = TEXTS[0]) -> None:
-        self._read = reader_of(model)
+        self._read = cached_reader(model)
         request = {"text": text}
-        shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}
-        head = CARRIER if CARRIER in model.heads else Head(0, 0)
-        texts, answers = (text, LENDER), {key_of(request): answer(self._read, request)}
-        super().__init__(sheet=_sheet(model.origin, shape, head, texts, answers, ""), live=True)
+        sheet = recorded_sheet() | {
+            "source": model.origin,
+            "layers": model.size.num_layers,
+            "heads": model.size.num_heads,
+            "head": list(COUNTRY_HEAD if COUNTRY_HEAD in model.heads else Head(0, 0)),
+            "texts": [text, DONOR_TEXT],
+            "answers": {request_key(request): answer(self._read, request)},
+            "note": "",
+        }
+        super().__init__(sheet=sheet)
         self.on_msg(self._tell)
 
     def _tell(self, _widget: object, message: object, _buffers: object) -> None:

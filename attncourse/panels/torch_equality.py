@@ -31,18 +31,13 @@ SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 
 
 class TorchEquality(NamedTuple):
-    """The largest differences between PyTorch's module and ours, and the weights of the heads.
-
-    A difference is NaN where PyTorch's module returns NaN.
-    """
+    """The largest differences between PyTorch's module and ours, and the weights of the heads."""
 
     tokens: tuple[str, ...]
     num_heads: int
-    outputs: float
-    weights: float
-    gradients: float
-    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens), of ours
     call: str
+    differences: dict[str, float]  # NaN where PyTorch's module returns NaN
+    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens), of ours
     their_weights: Tensor  # (num_heads, num_tokens, num_tokens)
 
 
@@ -53,9 +48,9 @@ def compute_torch_equality(num_heads: int, call: str = CALLS[0]) -> TorchEqualit
         num_heads: of both.
         call: one of CALLS; how PyTorch's module is made and called. Ours is called as it should be.
     """
-    example = journey()
+    tokens, inputs = journey()
     with seeded():
-        x = example.inputs @ (2 * torch.randn(3, EMBED_DIM))  # (num_tokens, embed_dim)
+        x = inputs @ (2 * torch.randn(3, EMBED_DIM))  # (num_tokens, embed_dim)
         theirs = nn.MultiheadAttention(EMBED_DIM, num_heads, batch_first=True)
         ours = MultiheadAttention(EMBED_DIM, num_heads, batch_first=True)
         for parameter in theirs.parameters():  # the biases too, which are zeros in a new module
@@ -63,19 +58,10 @@ def compute_torch_equality(num_heads: int, call: str = CALLS[0]) -> TorchEqualit
     ours.load_state_dict(theirs.state_dict())
     _break(theirs, call)
     theirs_made, ours_made = _run(theirs, x, call), _run(ours, x)
-    outputs, weights, gradients = (
-        (a - b).abs().max().item() for a, b in zip(theirs_made, ours_made, strict=True)
-    )
-    return TorchEquality(
-        example.tokens,
-        num_heads,
-        outputs,
-        weights,
-        gradients,
-        ours_made[1][0],
-        call,
-        theirs_made[1][0],
-    )
+    both = zip(("outputs", "weights", "gradients"), theirs_made, ours_made, strict=True)
+    differences = {name: (a - b).abs().max().item() for name, a, b in both}
+    weights = ours_made[1][0], theirs_made[1][0]
+    return TorchEquality(tokens, num_heads, call, differences, *weights)
 
 
 def _break(module: nn.MultiheadAttention, call: str) -> None:
@@ -124,8 +110,7 @@ def heatmaps_of_both(data: TorchEquality) -> list[Heatmap]:
 
 def readout_torch_equality(data: TorchEquality) -> str:
     """Return how far apart the two modules are."""
-    bounds = ", ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
-    bounds = bounds.replace("e-", "e−")  # a true minus: no line ends behind it
+    bounds = ", ".join(f"{name} {_bound(value)}" for name, value in data.differences.items())
     heads = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     return (
         f"{heads} of width {EMBED_DIM // data.num_heads}, {data.call}. "
@@ -133,17 +118,12 @@ def readout_torch_equality(data: TorchEquality) -> str:
     )
 
 
-def _said(bound: float) -> str:
-    return "NaN" if math.isnan(bound) else f"<= {bound:.0e}"
-
-
-def _bounds(data: TorchEquality) -> dict[str, float]:
-    """Return each difference rounded up to a power of ten, so that all machines say the same."""
-    largest = {"outputs": data.outputs, "weights": data.weights, "gradients": data.gradients}
-    return {
-        name: at_most(difference, SMALLEST_DIFFERENCE) if difference == difference else math.nan
-        for name, difference in largest.items()
-    }
+def _bound(difference: float) -> str:
+    """Return a difference rounded up to a power of ten, so that all machines say the same."""
+    if math.isnan(difference):
+        return "NaN"
+    bound = f"<= {at_most(difference, SMALLEST_DIFFERENCE):.0e}"
+    return bound.replace("e-", "e−")  # a true minus: no line ends behind it
 
 
 TORCH_EQUALITY = Panel(

@@ -12,7 +12,6 @@ import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
-from attncourse.gpt2 import recorded_attention
 from attncourse.learning.mini import MiniModel, mini_model
 from attncourse.learning.record import LETTERS, recorded_model
 from attncourse.panels.gallery import build
@@ -24,7 +23,6 @@ from attncourse.panels.live import (
     TYPED_LETTERS,
     LivePanel,
 )
-from attncourse.panels.widgets import LiveWidget
 from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
@@ -44,7 +42,7 @@ COUNT = 60  # inputs for each model; every mistake of the detector comes up
 CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
     const file = new Blob([text], { type: "text/javascript" });
     const module = await import(URL.createObjectURL(file));
-    return inputs.map(input => module[name](...(sheet ? [sheet] : []), ...input));
+    return inputs.map(input => module[name](sheet, ...input));
 }"""
 
 
@@ -57,12 +55,10 @@ def open_live(open_section: Callable[..., Page]) -> Callable[..., Locator]:
     return box
 
 
-def computed(
-    browser: Browser, panel: LivePanel, name: str, inputs: list[Any], of_sheet: bool = True
-) -> list[Any]:
+def computed(browser: Browser, panel: LivePanel, name: str, inputs: list[Any]) -> list[Any]:
     """Return what a function of a panel's module computes from each of the inputs."""
     with opened(browser, "about:blank") as page:
-        return page.evaluate(CALL, [panel.module(), name, of_sheet and panel.to_json(), inputs])
+        return page.evaluate(CALL, [panel.module(), name, panel.to_json(), inputs])
 
 
 def says(box: Locator, text: str) -> None:
@@ -171,32 +167,6 @@ def silence(ablated: list[list[int]], layer: int) -> Callable[..., tuple[Tensor]
     return without
 
 
-def test_likeness_is_the_share_of_the_painted_rows(browser):
-    draw, texts = random.Random(4), PAINTED_PATTERN.to_json()["models"][1]["texts"]
-    maps = computed(browser, PAINTED_PATTERN, "mapsOf", [[text] for text in texts], of_sheet=False)
-    right = recorded_attention("spaceship").weights.flatten(end_dim=1)
-    for head, rows in enumerate(maps[0]):
-        filled = torch.tensor([row + [0.0] * (6 - len(row)) for row in rows])
-        torch.testing.assert_close(filled, right[head], rtol=0, atol=0.00501)
-    inputs = [
-        [
-            draw.choice(draw.choice(maps)),
-            draw.sample([6 * i + j for i in range(6) for j in range(i + 1)], i % 21),
-        ]
-        for i in range(COUNT)
-    ]
-    shown = computed(browser, PAINTED_PATTERN, "likeness", inputs, of_sheet=False)
-    for (rows, painted), found in zip(inputs, shown, strict=True):
-        weights = torch.zeros(6, 6, dtype=torch.float64)
-        where = torch.zeros(6, 6, dtype=torch.bool)
-        for i, row in enumerate(rows[:6]):
-            weights[i, : i + 1] = torch.tensor(row, dtype=torch.float64)
-        for cell in painted:
-            where[cell // 6, cell % 6] = True
-        shares = (weights * where).sum(-1)[where.any(-1)]
-        check_near(found, shares.mean() if painted else torch.tensor(0.0))
-
-
 def check_near(found: Any, right: Tensor) -> None:
     """Fail unless all numbers are within 1e-5, and NaN where the right ones are."""
     torch.testing.assert_close(
@@ -285,17 +255,3 @@ def test_nobody_is_shut_out_and_nothing_sticks_out(open_section, width, scheme):
         photograph(box, f"{panel.name}.{width}.{scheme}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(page, once=True) == []
-
-
-# In a notebook
-
-
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
-def test_the_widget_of_a_notebook_has_all_of_it_and_a_picture(panel):
-    box = LiveWidget(panel)
-    assert box.sheet == panel.to_json()
-    assert "export default asWidget(mount)" in box._esm
-    assert repr(box) == f"<{panel.title}, to be moved>"
-    data, _ = box._repr_mimebundle_()
-    assert {"text/html", "image/png", "text/plain"} <= set(data)
-    assert panel.draw().alt in data["text/html"]

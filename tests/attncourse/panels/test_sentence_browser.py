@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attncourse.panels.sentence import MODULE, TEXTS, key_of, recorded_answers
+from attncourse.panels.sentence import MODULE, TEXTS, recorded_answers, request_key
 from book import sentence_section
 from support.panel_tools import photograph, violations
 
@@ -18,7 +18,7 @@ REOPENED = """async text => {  // the widget as JupyterLab restores it, without 
     const file = new Blob([text], { type: "text/javascript" });
     const { default: widget } = await import(URL.createObjectURL(file));
     const el = document.querySelector("main").appendChild(document.createElement("div"));
-    const get = name => name === "live" || sheets[0];
+    const get = () => sheets[0];
     widget.render({ el, model: { comm_live: false, get, on() {}, off() {} } });
 }"""
 
@@ -45,10 +45,13 @@ def test_a_head_is_muted_and_gets_the_numbers_of_another_country(open_box):
     says(box, "The model goes on with Paris, 0.77. From “is”, L23H4 looks at France (0.90)")
     box.get_by_role("combobox", name="second sentence").select_option(ITALY)
     box.get_by_role("radio", name=FROM).check()
-    says(box, recorded_answers()[key_of({"text": FRANCE, "head": [23, 4], "from": ITALY})]["line"])
+    says(
+        box,
+        recorded_answers()[request_key({"text": FRANCE, "head": [23, 4], "from": ITALY})]["line"],
+    )
     expect(box.get_by_role("listitem").first).to_have_text("Rome0.47")
     expect(box.locator(".attn-answer")).to_have_text("Rome")
-    italian = recorded_answers()[key_of({"text": ITALY, "head": [23, 4]})]["aloud"]
+    italian = recorded_answers()[request_key({"text": ITALY, "head": [23, 4]})]["aloud"]
     expect(box.get_by_text("From the second sentence: " + ", ".join(italian))).to_be_visible()
     box.get_by_role("radio", name="ablated", exact=True).check()
     says(box, "L23H4 is ablated: Paris falls from 0.77 to 0.14.")
