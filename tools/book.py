@@ -27,7 +27,7 @@ from bs4 import BeautifulSoup, Tag
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
 from attncourse.panels.panel import Panel, pack
-from working_copy import ROOT, answers, read
+from working_copy import ROOT, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
@@ -107,7 +107,7 @@ def sentence_section() -> str:
     )
 
 
-def borrowed() -> str:
+def transplant_table() -> str:
     """Return what the model says of each country with each country's numbers, as a table."""
     answers, texts = sentence.recorded_answers(), sentence.TEXTS
 
@@ -155,7 +155,7 @@ def in_script(data: object) -> str:
     return json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!", "<\\u0021")
 
 
-def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
+def embed_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     """Return a notebook whose sliders move in a page: their output is the panel with its states.
 
     The lines that make the panel in a notebook are left out: here it is made already.
@@ -179,13 +179,13 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
-def for_readers(notebook: dict[str, Any], name: str) -> dict[str, Any]:
+def fold_answers(notebook: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a notebook whose answers are folded, and that hides what nobody attempted.
 
     Where a reader is asked to write, the page adds that this happens in the notebook. If the book
     is built for a public repository, links open the notebook on Colab and on Binder.
     """
-    for cell in answers(notebook):
+    for cell in answer_cells(notebook):
         cell["metadata"].setdefault("tags", []).append("hide-cell")
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
@@ -208,7 +208,7 @@ def text_of(output: Mapping[str, Any]) -> str:
     return "".join(output.get("text", output.get("data", {}).get("text/plain", ""))).strip()
 
 
-def put_together(source: Path) -> None:
+def write_sources(source: Path) -> None:
     """Write what Sphinx reads into a folder: settings, start page, notebooks, images, docs."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "book", source)
@@ -219,14 +219,14 @@ def put_together(source: Path) -> None:
         (source / name).mkdir()
     write_front(source)
     for path in NOTEBOOKS:
-        notebook = for_readers(with_live_panels(read(path)), path.name)
+        notebook = fold_answers(embed_panels(read(path)), path.name)
         number = path.name[:2].lstrip("0")
         figures: list[str] = []
         for cell in notebook["cells"]:
             for output in cell.get("outputs", ()):
                 data = output.get("data", {})
                 if "text/html" in data:
-                    text = with_files("".join(data["text/html"]), source, "../_static/")
+                    text = with_panel_files("".join(data["text/html"]), source, "../_static/")
                     data["text/html"] = with_figures(text, source, number, figures)
         text = json.dumps(notebook, ensure_ascii=False)
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
@@ -238,12 +238,12 @@ def write_front(source: Path) -> None:
     style = f"<style>{LOOKS.read_text('utf-8')}</style>"
     sections = {
         "panel": f'{style}\n<div class="front">{sentence_section()}</div>',
-        "borrowed": borrowed(),
+        "borrowed": transplant_table(),
         "painted": f"<div>{live_section(live.PAINTED_PATTERN)}</div>",
     }
     text = front.read_text("utf-8").replace(CARDS, CARDS.replace("><", f">{cards()}<"))
     for place, shown in sections.items():
-        made = with_files(shown, source, "_static/")
+        made = with_panel_files(shown, source, "_static/")
         text = text.replace(f"```{{{place}}}\n```\n", f"```{{raw}} html\n{made}\n```\n")
     front.write_text(text, "utf-8")
 
@@ -270,7 +270,7 @@ def store(data: bytes, kind: str, source: Path) -> str:
     return name
 
 
-def with_files(text: str, source: Path, folder: str) -> str:
+def with_panel_files(text: str, source: Path, folder: str) -> str:
     """Return HTML whose panels load their data from files in a folder of the book."""
 
     def sheet(script: re.Match[str]) -> str:
@@ -326,7 +326,7 @@ NAMED = {  # what the theme leaves out for a screen reader
 }
 
 
-def mend(soup: BeautifulSoup) -> None:
+def add_attributes(soup: BeautifulSoup) -> None:
     """Add to a page what its theme leaves out, and mark what a phone or paper shows otherwise."""
     for selector, attributes in NAMED.items():
         for element in soup.select(selector):
@@ -358,7 +358,7 @@ def name_columns(table: Tag) -> None:
             cell["data-column"] = name
 
 
-def publish(source: Path, book: Path) -> int:
+def build(source: Path, book: Path) -> int:
     """Make a book of what stands in a folder; a warning of Sphinx is an error."""
     from sphinx.cmd.build import build_main
 
@@ -369,7 +369,7 @@ def publish(source: Path, book: Path) -> int:
     )
     for page in sorted(book.rglob("*.html")):
         soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
-        mend(soup)
+        add_attributes(soup)
         page.write_text(str(soup), encoding="utf-8", newline="\n")
     print(f"{book / 'index.html'}: open it in a browser")
     return failed
@@ -379,8 +379,8 @@ def main(arguments: Sequence[str]) -> int:
     """Write the book."""
     book = Path(arguments[0]) if arguments else BOOK
     source = book.with_name(f"{book.name}-source")
-    put_together(source)
-    return publish(source, book)
+    write_sources(source)
+    return build(source, book)
 
 
 if __name__ == "__main__":

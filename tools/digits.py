@@ -66,10 +66,10 @@ def run(path: Path, numerics: dict[str, str]) -> dict[int, str]:
     return shown(json.loads(nbformat.writes(notebook)))
 
 
-def find_moved(before: str, after: str) -> list[str]:
+def changed_words(before: str, after: str) -> list[str]:
     """Return the words that differ between two texts.
 
-    >>> find_moved("loss 0.12 of 3", "loss 0.13 of 3")
+    >>> changed_words("loss 0.12 of 3", "loss 0.13 of 3")
     ['0.12 became 0.13']
     """
     old, new = before.split(), after.split()
@@ -88,9 +88,9 @@ def main(arguments: list[str]) -> int:
         stored = shown(json.loads(path.read_text(encoding="utf-8")))
         for name, numerics in NUMERICS.items():
             for cell, text in run(path, numerics).items():
-                for moved in find_moved(stored[cell], text):
+                for changed in changed_words(stored[cell], text):
                     differs = True
-                    print(f"{path.name}, cell {cell}: {moved}, {name}", flush=True)
+                    print(f"{path.name}, cell {cell}: {changed}, {name}", flush=True)
     print("Some words differ." if differs else "Nothing differs.")
     return int(differs)
 

@@ -125,10 +125,10 @@ def _binds(statement: ast.stmt) -> list[str]:
     return []
 
 
-def put(answer: str, stub: str) -> str:
+def insert_answer(answer: str, stub: str) -> str:
     r"""Return a stub with an answer in the place of what binds the same names there.
 
-    >>> put("x = 2", "print('stub')\nx = None  # here\nprint(x)").splitlines()
+    >>> insert_answer("x = 2", "print('stub')\nx = None  # here\nprint(x)").splitlines()
     ["print('stub')", 'x = 2', 'print(x)']
     """
     names = set(list_bound(answer))

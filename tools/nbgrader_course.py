@@ -31,8 +31,8 @@ from exercises import (
     Notebook,
     check_of,
     find_exercises,
+    insert_answer,
     list_needed,
-    put,
     read_notebook,
     source,
     write_notebook,
@@ -67,7 +67,7 @@ def is_theirs(answer):
     owners = [getattr(each, "__module__", None) for each in getattr(answer, "__mro__", [answer])]
     return any(str(owner).partition(".")[0] in ("attnlib", "attncourse") for owner in owners)
 
-def drawn(module):
+def randomize(module):
     for _, parameter in sorted(module.named_parameters()):
         torch.nn.init.normal_(parameter)
     return module.eval()
@@ -112,7 +112,7 @@ def assignment(lesson: Notebook, seed: int) -> Notebook:
     code = {c["id"]: source(c) for c in lesson["cells"] if c["cell_type"] == "code"}
     solved = code | {e.cell: f"{e.stub}\n{e.solution}" for e in exercises.values()}
     needed = list_needed(solved, exercises)
-    right = code | {e.cell: put(e.solution, e.stub) for e in exercises.values()}
+    right = code | {e.cell: insert_answer(e.solution, e.stub) for e in exercises.values()}
     space = _solve({name: right[name] for name in needed}, exercises)
     cells = []
     for cell in without_solutions(lesson)["cells"]:
@@ -167,7 +167,7 @@ def _marks(name: str, **kinds: Any) -> dict[str, Any]:
     return plain | kinds | {"grade_id": name}
 
 
-def alone(lesson: Notebook, names: Collection[str]) -> Notebook:
+def with_local_links(lesson: Notebook, names: Collection[str]) -> Notebook:
     """Return a lesson whose images and other lessons are where an assignment has them."""
 
     def link(found: re.Match[str]) -> str:
@@ -189,7 +189,7 @@ def main(folder: Path) -> None:
     shutil.rmtree(folder / "source", ignore_errors=True)
     for name, lesson in found.items():
         place = folder / "source" / name
-        written = assignment(alone(lesson, found), seed)
+        written = assignment(with_local_links(lesson, found), seed)
         write_notebook(written, place / f"{name}.ipynb")
         for image in set(re.findall(r"\]\(images/([\w.]+)\)", str(written["cells"]))):
             (place / "images").mkdir(exist_ok=True)

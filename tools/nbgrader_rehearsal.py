@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attncourse.classroom.lessons import lessons
-from exercises import Notebook, find_exercises, put, read_notebook, source, write_notebook
+from exercises import Notebook, find_exercises, insert_answer, read_notebook, source, write_notebook
 
 NAME = "02_stacked_heads"
 STACK, SILENT = "MultiHeadAttentionWrapper", "without_head"
@@ -42,7 +42,7 @@ def main(course: Path) -> None:
     _nbgrader(course, "export", "--to=grades.csv")
     _compare(course / "grades.csv", [worth for _, worth in class_])
     pages = [page.read_text("utf-8") for page in (course / "feedback").glob(f"*/{NAME}/*.html")]
-    shown = [page for page in pages if "drawn(" in page]
+    shown = [page for page in pages if "randomize(" in page]
     if len(pages) != len(class_) or shown:
         raise ValueError(f"{len(pages)} pages of feedback, {len(shown)} of them with hidden tests")
     print(f"{len(class_)} submissions of {NAME}, one of each other lesson: every row is right")
@@ -112,7 +112,7 @@ def _student(row: dict[str, str]) -> str:
 def _released(course: Path, name: str) -> Notebook:
     """Return what students get; it must have no hidden test."""
     released = read_notebook(course / "release" / name / f"{name}.ipynb")
-    if "HIDDEN" in str(released) or "drawn(" in str(released):
+    if "HIDDEN" in str(released) or "randomize(" in str(released):
         raise ValueError(f"the students' copy of {name} has hidden tests")
     return released
 
@@ -121,7 +121,7 @@ def _solved(course: Path, path: Path) -> Notebook:
     """Return the students' copy of a lesson with the course's solutions."""
     mine = _released(course, path.stem)
     for exercise in find_exercises(read_notebook(path)):
-        _cell(mine, exercise.name)["source"] = put(exercise.solution, exercise.stub)
+        _cell(mine, exercise.name)["source"] = insert_answer(exercise.solution, exercise.stub)
     return mine
 
 

@@ -1,9 +1,9 @@
 """The hidden tests of the nbgrader course, by exercise.
 
 A hidden test is an expression in the names of the lesson, of `attnlib`, `checks`, `torch` and
-`drawn`, which fills a module with parameters drawn by their names. Its value is numbers, or a word,
-that are the same for every right answer. Each is worth a point. An exercise that is not listed here
-gives one point, for its check.
+`randomize`, which draws the parameters of a module in the order of their names. Its value is
+numbers, or a word, that are the same for every right answer. Each is worth a point. An exercise
+that is not listed here gives one point, for its check.
 """
 
 SPLIT, STACK = "attnlib.MultiHeadAttention", "attnlib.MultiHeadAttentionWrapper"
@@ -18,38 +18,42 @@ HIDDEN_TESTS: dict[str, list[str]] = {
         "causal_weights(torch.randn(7, 7) - 500)",
     ],
     "CausalAttention": [
-        "drawn(CausalAttention(5, 3, 11, 0.0))(torch.randn(2, 7, 5))",
-        "drawn(CausalAttention(3, 2, 7, 0.3, True))(torch.randn(1, 5, 3))",
+        "randomize(CausalAttention(5, 3, 11, 0.0))(torch.randn(2, 7, 5))",
+        "randomize(CausalAttention(3, 2, 7, 0.3, True))(torch.randn(1, 5, 3))",
     ],
     "look_back": [
         "(look_back(13) / 13**0.5).masked_fill(attnlib.causal_mask(13), -torch.inf)"
         ".softmax(-1).diagonal(-1) > 0.99"
     ],
     "MultiHeadAttentionWrapper": [
-        f"drawn(MultiHeadAttentionWrapper(5, 2, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)
+        f"randomize(MultiHeadAttentionWrapper(5, 2, 7, 0.0, {n}))(torch.randn(2, 7, 5))"
+        for n in (2, 3)
     ],
     "without_head": [
-        f"without_head(drawn({STACK}(5, 2, 7, 0.0, 3)), {h})(torch.randn(2, 7, 5))" for h in (0, 1)
+        f"without_head(randomize({STACK}(5, 2, 7, 0.0, 3)), {h})(torch.randn(2, 7, 5))"
+        for h in (0, 1)
     ],
     "MultiHeadAttention": [
-        f"drawn(MultiHeadAttention(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)
+        f"randomize(MultiHeadAttention(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)
     ],
     "copy_weights": [
-        f"copy_weights(drawn({STACK}(5, 2, 7, 0.0, {n})), {SPLIT}(5, {2 * n}, 7, 0.0, {n}))"
+        f"copy_weights(randomize({STACK}(5, 2, 7, 0.0, {n})), {SPLIT}(5, {2 * n}, 7, 0.0, {n}))"
         "(torch.randn(2, 7, 5))"
         for n in (2, 3)
     ],
     "swap_heads": [
-        f"swap_heads(drawn({SPLIT}(5, 6, 7, 0.0, 2))).{name}.weight"
+        f"swap_heads(randomize({SPLIT}(5, 6, 7, 0.0, 2))).{name}.weight"
         for name in ("W_key", "out_proj")
     ],
     **{
-        f"Broken{i}": [f"drawn(Broken{i}(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)]
+        f"Broken{i}": [
+            f"randomize(Broken{i}(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)
+        ]
         for i in range(1, 10)
     },
     "MyAttention": [
-        "drawn(MyAttention(5, 6, 7, 0.3, 2))(torch.randn(2, 7, 5), is_causal=True)",
-        "drawn(MyAttention(5, 6, 7, 0.0, 3))(torch.randn(2, 3, 5), torch.randn(2, 7, 5))",
+        "randomize(MyAttention(5, 6, 7, 0.3, 2))(torch.randn(2, 7, 5), is_causal=True)",
+        "randomize(MyAttention(5, 6, 7, 0.0, 3))(torch.randn(2, 3, 5), torch.randn(2, 7, 5))",
     ],
     "padded_mask": [
         "(p := torch.arange(7) < torch.randint(1, 5, (3, 1)), padded_mask(p)[:, 0][~p])[1]",
@@ -88,7 +92,7 @@ HIDDEN_TESTS: dict[str, list[str]] = {
         for b, n in ((1, 3), (2, 2))
     ],
     "LlamaAttention": [
-        f"drawn(LlamaAttention())(0.1 * torch.randn({b}, {n}, 576))[..., ::97] / 500"
+        f"randomize(LlamaAttention())(0.1 * torch.randn({b}, {n}, 576))[..., ::97] / 500"
         for b, n in ((1, 5), (2, 3))
     ],
     "block": [
@@ -98,14 +102,14 @@ HIDDEN_TESTS: dict[str, list[str]] = {
         for norms in ("torch.tanh, torch.cos", "torch.exp, torch.sigmoid")
     ],
     "CachedAttention": [
-        "(c := {}, m := drawn(CachedAttention()), m(0.1 * torch.randn(1, 3, 576), c), "
+        "(c := {}, m := randomize(CachedAttention()), m(0.1 * torch.randn(1, 3, 576), c), "
         f"m(0.1 * torch.randn(1, {n}, 576), c)[..., ::97] / 500)[3]"
         for n in (1, 2)
     ]
     + [  # that W_key has met each token once
         "(lambda c, n, m: (m.W_key.register_forward_pre_hook(lambda _, x: n.append(x[0].numel())), "
         "[m(torch.randn(1, i, 576), c) for i in (3, 1)], [sum(n) <= 4 * 576]))({}, [], "
-        "drawn(CachedAttention()))[-1]"
+        "randomize(CachedAttention()))[-1]"
     ],
     "scores_row": ["scores_row"],
     "weights_row": ["[round(10 * weight) for weight in weights_row]"],

@@ -66,7 +66,7 @@ FOR_PAPER = r"""async () => {
 }"""
 
 
-def put_on_paper(page: Page) -> None:
+def prepare_for_print(page: Page) -> None:
     """Make of an open page of the book what is printed."""
     page.set_viewport_size({"width": PAPER[0] - 2 * MARGIN, "height": PAPER[1] - 2 * MARGIN})
     page.emulate_media(media="print", color_scheme="light")
@@ -77,7 +77,7 @@ def print_lesson(browser: Browser, lesson: Path, pdf: Path) -> None:
     """Print one page of the book."""
     page = browser.new_page()
     page.goto(lesson.as_uri())
-    put_on_paper(page)
+    prepare_for_print(page)
     edge = f"{MARGIN}px"
     page.pdf(
         path=pdf,

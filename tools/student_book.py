@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from book import BOOK, RUN_IT, publish
+from book import BOOK, RUN_IT, build
 from exercises import read_notebook, write_notebook
 from student_copies import without_solutions
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(book.with_name(f"{book.name}-source"), source)
     without_teachers(source)
-    return publish(source, mine)
+    return build(source, mine)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attncourse.classroom.lessons import course, lessons
-from exercises import SOLUTION, Notebook, find_exercises, put, read_notebook, source, write_notebook
+from exercises import (
+    SOLUTION,
+    Notebook,
+    find_exercises,
+    insert_answer,
+    read_notebook,
+    source,
+    write_notebook,
+)
 from working_copy import without_answers
 
 TAG = "solution"  # of a cell that opens, or shows by hand, what an exercise asks for
@@ -38,7 +46,7 @@ def without_solutions(lesson: Notebook) -> Notebook:
     return lesson
 
 
-def hand_out(lesson: Notebook) -> Notebook:
+def student_copy(lesson: Notebook) -> Notebook:
     """Return a lesson without solutions that tells nothing before its cells have run."""
     return without_answers(without_solutions(lesson))
 
@@ -50,13 +58,13 @@ def with_solutions(lesson: Notebook) -> Notebook:
     for cell in solved["cells"]:
         if cell["id"] in todo:
             exercise = todo[cell["id"]]
-            cell["source"] = put(exercise.solution, exercise.stub)
+            cell["source"] = insert_answer(exercise.solution, exercise.stub)
             cell["outputs"], cell["execution_count"] = [], None
     return solved
 
 
 SETS: dict[str, Callable[[Notebook], Notebook]] = {
-    "student": hand_out,
+    "student": student_copy,
     "solutions": with_solutions,
 }
 

@@ -23,12 +23,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
-LOOKS = ROOT / "attncourse" / "panels" / "panel.css", ROOT / "book" / "lab.css"
+STYLES = ROOT / "attncourse" / "panels" / "panel.css", ROOT / "book" / "lab.css"
 FONTS = ROOT / "book" / "fonts"
 CONFIG = "etc/jupyter"
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
-MOVED = re.compile(r"\b(Panel|Sentence|Live)Widget\(")
+WIDGET_CALL = re.compile(r"\b(Panel|Sentence|Live)Widget\(")
 RUN_ME = "Run this cell with Shift+Enter: something to move by hand appears here."
 LANGUAGE = {  # what the kernel says of itself: JupyterLab writes it, where it is not yet there
     "codemirror_mode": {"name": "ipython", "version": 3},
@@ -48,7 +48,7 @@ def fingerprint(notebook: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
-def answers(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+def answer_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the cells that settle a guess: those tagged `answer`.
 
     After a *Your guess* that has none before the next one, it is the first cell with an output.
@@ -64,12 +64,12 @@ def answers(notebook: dict[str, Any]) -> list[dict[str, Any]]:
             asked = []
         elif cell.get("outputs") and asked is not None:
             asked.append(cell)
-    return [cell for cell in found if not moves(cell)]
+    return [cell for cell in found if not shows_widget(cell)]
 
 
-def moves(cell: dict[str, Any]) -> bool:
+def shows_widget(cell: dict[str, Any]) -> bool:
     """Return whether a cell shows something that is moved by hand."""
-    return bool(MOVED.search("".join(cell["source"])))
+    return bool(WIDGET_CALL.search("".join(cell["source"])))
 
 
 def without_answers(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -78,10 +78,10 @@ def without_answers(notebook: dict[str, Any]) -> dict[str, Any]:
     What settles a guess has no output, and in the place of a slider, of which the stored picture
     shows several states, stands the key that brings it.
     """
-    for cell in answers(notebook):
+    for cell in answer_cells(notebook):
         cell["outputs"] = []
     for cell in notebook["cells"]:
-        if cell["cell_type"] == "code" and moves(cell):
+        if cell["cell_type"] == "code" and shows_widget(cell):
             data = {"text/plain": [RUN_ME], "text/html": [f"<blockquote>{RUN_ME}</blockquote>"]}
             cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
     return notebook
@@ -174,7 +174,7 @@ def start_over(name: str, source: Path, work: Path) -> str:
     return f"{path.name} is new{said}"
 
 
-def keep_sliders(path: Path) -> None:
+def save_widget_state(path: Path) -> None:
     """Let JupyterLab save what its sliders show: reopened without a kernel, they still move.
 
     Args:
@@ -186,18 +186,18 @@ def keep_sliders(path: Path) -> None:
     path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
-def set_as_the_book(config: Path, looks: Sequence[Path] = LOOKS, fonts: Path = FONTS) -> None:
+def style_like_the_book(config: Path, styles: Sequence[Path] = STYLES, fonts: Path = FONTS) -> None:
     """Let JupyterLab look as the book does, its figures dark in the dark before any cell has run.
 
     Args:
         config: the folder of settings for all users of an environment; other settings in it stay.
-        looks: the CSS that JupyterLab reads when it starts, in this order.
+        styles: the CSS that JupyterLab reads when it starts, in this order.
         fonts: the folder of the typefaces.
     """
     custom, path = config / "custom", config / "jupyter_server_config.json"
     shutil.copytree(fonts, custom, dirs_exist_ok=True)
-    looks_of_all = "".join(part.read_text("utf-8") for part in looks)
-    (custom / "custom.css").write_text(looks_of_all, encoding="utf-8")
+    css = "".join(part.read_text("utf-8") for part in styles)
+    (custom / "custom.css").write_text(css, encoding="utf-8")
     settings = read(path) if path.exists() else {}
     settings.setdefault("LabApp", {})["custom_css"] = True
     server = settings.setdefault("ServerApp", {}).setdefault("tornado_settings", {})
@@ -208,8 +208,8 @@ def set_as_the_book(config: Path, looks: Sequence[Path] = LOOKS, fonts: Path = F
 def main(arguments: Sequence[str]) -> int:
     """Update the reader's copies, or start one over."""
     if sys.prefix != sys.base_prefix:  # an environment of its own, as `make setup` makes one
-        keep_sliders(Path(sys.prefix, SETTINGS))
-        set_as_the_book(Path(sys.prefix, CONFIG))
+        save_widget_state(Path(sys.prefix, SETTINGS))
+        style_like_the_book(Path(sys.prefix, CONFIG))
     source, work = ROOT / "notebooks", ROOT / "work"
     if not arguments:
         for sentence in update(source, work):

@@ -3,13 +3,13 @@
 import pytest
 
 from exercises import find_exercises
-from student_copies import hand_out
+from student_copies import student_copy
 from support.exercise_tools import answers_to
 from support.leaks import leaks, own_lines, shown, squash
 from support.notebook_tools import APPENDICES, NOTEBOOKS, read
 
 LESSONS = {path.stem: path for path in (*NOTEBOOKS, *APPENDICES)}
-COPIES = {stem: hand_out(read(path)) for stem, path in LESSONS.items()}
+COPIES = {stem: student_copy(read(path)) for stem, path in LESSONS.items()}
 SHOWN = {stem: squash("".join(map(shown, copy["cells"]))) for stem, copy in COPIES.items()}
 EXERCISES = [
     pytest.param(stem, exercise, id=f"{stem}-{exercise.name}")

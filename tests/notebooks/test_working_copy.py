@@ -8,11 +8,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from working_copy import (
     RECORD,
-    answers,
-    keep_sliders,
+    answer_cells,
     read,
-    set_as_the_book,
+    save_widget_state,
     start_over,
+    style_like_the_book,
     update,
     without_answers,
 )
@@ -131,7 +131,7 @@ def told(lesson):
 def test_what_settles_a_guess_is_shown_only_when_it_is_run():
     codes = [("code", "b"), ("code", "c", "answer"), ("code", "d")]
     lesson = with_outputs(("code", "a"), ASKED, *codes, ASKED, ("code", "e"), ("code", "f"))
-    assert ["".join(cell["source"]) for cell in answers(lesson)] == ["c", "e"]  # e has no tag
+    assert ["".join(cell["source"]) for cell in answer_cells(lesson)] == ["c", "e"]  # e has no tag
     assert told(without_answers(lesson)) == ["a", "b", "d", "f"]
     assert told(without_answers(with_outputs(*codes))) == ["b", "d"]
 
@@ -149,23 +149,23 @@ def test_in_the_place_of_a_slider_stands_the_key_that_brings_it(text):
 
 def test_the_settings_keep_what_else_is_set(tmp_path):
     path = tmp_path / "settings" / "overrides.json"
-    keep_sliders(path)
+    save_widget_state(path)
     assert read(path) == {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
     path.write_text('{"other": {"a": 1}, "@jupyter-widgets/jupyterlab-manager:plugin": {"b": 2}}')
-    keep_sliders(path)
+    save_widget_state(path)
     widgets = {"b": 2, "saveState": True}
     assert read(path) == {"other": {"a": 1}, "@jupyter-widgets/jupyterlab-manager:plugin": widgets}
 
 
 def test_jupyterlab_is_told_of_the_css_and_what_else_is_set_stays(tmp_path):
     path = tmp_path / "jupyter_server_config.json"
-    looks, fonts = [tmp_path / "one.css", tmp_path / "two.css"], tmp_path / "fonts"
-    for part, text in zip(looks, ("a { }", "b { }"), strict=True):
+    styles, fonts = [tmp_path / "one.css", tmp_path / "two.css"], tmp_path / "fonts"
+    for part, text in zip(styles, ("a { }", "b { }"), strict=True):
         part.write_text(text)
     fonts.mkdir()
     (fonts / "letters.woff2").write_bytes(b"abc")
     path.write_text('{"ServerApp": {"ip": "x", "tornado_settings": {"b": 2}}}')
-    set_as_the_book(tmp_path, looks, fonts)
+    style_like_the_book(tmp_path, styles, fonts)
     custom = tmp_path / "custom"
     assert (custom / "custom.css").read_text() == "a { }b { }"
     assert (custom / "letters.woff2").read_bytes() == b"abc"

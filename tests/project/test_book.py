@@ -22,7 +22,7 @@ from attncourse.panels.panel import Panel
 from attncourse.panels.stacked_heads import STACKED_HEADS
 from book import panels_of
 from exercises import find_exercises
-from pdf import print_lesson, put_on_paper
+from pdf import prepare_for_print, print_lesson
 from student_book import without_teachers
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS, sheet
@@ -222,7 +222,7 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(name: str, open_page: Callabl
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert violations(page, [".attn-panel"], rules, once=True) == []
     if name in LESSONS:
-        put_on_paper(page)
+        prepare_for_print(page)
         assert page.evaluate(CUT) == []
 
 
@@ -252,7 +252,7 @@ def test_a_lesson_on_paper(open_page: Callable[..., Page], browser, book: Path, 
     assert len(re.findall(rb"/Type\s*/Page\b", text)) >= 10
     assert b"file:" not in text
     page = open_page(LESSONS[0])
-    put_on_paper(page)
+    prepare_for_print(page)
     assert page.locator("details:not([open])").count() == 0
     solutions = page.locator(".at-the-end summary", has_text="Solution")
     assert solutions.count() == len(find_exercises(read(path)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exercises import find_exercises, put, source
+from exercises import find_exercises, insert_answer, source
 from nbgrader_course import assignment
 from nbgrader_tests import HIDDEN_TESTS
 from support.exercise_tools import run_cell
@@ -49,7 +49,7 @@ def test_hidden_tests_are_of_exercises():
 def test_an_answer_has_its_points(course, name, old, new, worth):
     exercise = EXERCISES[name]
     assert old in exercise.solution
-    answer = put(exercise.solution.replace(old, new), exercise.stub)
+    answer = insert_answer(exercise.solution.replace(old, new), exercise.stub)
     assert points(course, name, answer) == str(worth)
 
 

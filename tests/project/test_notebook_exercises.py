@@ -4,7 +4,14 @@ import pytest
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.classroom.lessons import lessons
-from exercises import check_of, find_exercises, list_bound, list_needed, put, read_notebook
+from exercises import (
+    check_of,
+    find_exercises,
+    insert_answer,
+    list_bound,
+    list_needed,
+    read_notebook,
+)
 
 
 def folded(code: str) -> dict:
@@ -24,7 +31,7 @@ def test_every_exercise_of_the_lessons_can_be_taken_apart():
     for exercise in found:
         assert exercise.name in list_bound(exercise.stub)
         assert exercise.name not in list_bound(check_of(exercise) or "pass")
-        compile(put(exercise.solution, exercise.stub), "cell", "exec")
+        compile(insert_answer(exercise.solution, exercise.stub), "cell", "exec")
 
 
 def test_what_a_cell_builds_on_is_found_in_the_bodies_of_functions_too():
@@ -42,7 +49,7 @@ def test_a_solution_may_be_the_lines_that_change():
     repaired = "class A:\n    def f(x):\n        y = 2 * x\n        return y"
     (found,) = find_exercises({"cells": [stub_cell(stub), folded("y = 2 * x")]})
     assert (found.name, found.solution) == ("A", repaired)
-    assert put(found.solution, found.stub) == f"{repaired}\n\n\nprint(A)"
+    assert insert_answer(found.solution, found.stub) == f"{repaired}\n\n\nprint(A)"
 
 
 def test_stubs_and_solutions_must_go_together():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from exercises import find_exercises, put
+from exercises import find_exercises, insert_answer
 from support.exercise_tools import run_cell
 from support.notebook_tools import (
     HEADING,
@@ -88,7 +88,7 @@ def test_the_exercise_on_the_page_for_teachers_is_one():
     stub = {"cell_type": "code", "id": "a", "source": shown["python"], "outputs": [output]}
     folded = {"cell_type": "markdown", "id": "b", "source": shown["markdown"]}
     (exercise,) = find_exercises({"cells": [stub, folded]})
-    assert run_cell(put(exercise.solution, exercise.stub), {}, "page") == "Right."
+    assert run_cell(insert_answer(exercise.solution, exercise.stub), {}, "page") == "Right."
 
 
 def test_a_release_finds_its_notes():

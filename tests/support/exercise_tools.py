@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attncourse.checks.safe_run import NOT_ATTEMPTED
-from exercises import find_exercises, list_bound, list_needed, put
+from exercises import find_exercises, insert_answer, list_bound, list_needed
 from support.notebook_tools import MAY_RAISE, code_cells, source, tags
 
 ANSWERS = Path(__file__).parent / "answers"  # a file for each lesson
@@ -120,7 +120,7 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
             wrong = answers[name].wrong if name in answers else {}
             given = {label: spoil(solution, changes) for label, (changes, _) in wrong.items()}
             given["solution"] = solution
-            cells = {label: put(answer, stub) for label, answer in given.items()}
+            cells = {label: insert_answer(answer, stub) for label, answer in given.items()}
             for label, text in {"stub": stub, **cells}.items():
                 run = text if label in ("stub", "solution") else without_given(text, name)
                 try:

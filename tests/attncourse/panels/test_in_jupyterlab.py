@@ -54,7 +54,7 @@ def lab(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     """JupyterLab with the settings that `make lab` writes."""
     home = tmp_path_factory.mktemp("home")
     file = tmp_path_factory.mktemp("settings") / "overrides.json"
-    working_copy.keep_sliders(file)
+    working_copy.save_widget_state(file)
     with running_jupyterlab(course, home, settings=read(file)) as server:
         yield server
 
