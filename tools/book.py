@@ -27,7 +27,7 @@ from bs4 import BeautifulSoup, Tag
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
 from attncourse.panels.panel import Panel, pack
-from working_copy import ROOT, read
+from working_copy import ROOT, answer_cells, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
