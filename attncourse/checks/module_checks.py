@@ -47,13 +47,8 @@ def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
 def tokens_for(module: nn.Module) -> Tensor:
     """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
 
-    They are seven in each text, or module.context_length if that is smaller.
-
-    Args:
-        module: has the width module.d_in, or else that of the input of its first nn.Linear.
-
     Raises:
-        ValueError: module does not show its width.
+        ValueError: module has neither d_in nor an nn.Linear.
 
     >>> tokens_for(nn.Linear(5, 3)).shape
     torch.Size([2, 7, 5])
@@ -74,9 +69,8 @@ def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
         out[:, : t + 1] does not change when x[:, t + 1 :] changes, for every t
 
     Args:
-        module: takes x and returns its outputs, (b, num_tokens, ...), token by token. It runs in
-            eval, whatever its mode. A class, or a function that makes a module, is made first.
-        x: floating, (b, num_tokens, d_in), at least two tokens. Without it, tokens_for(module).
+        module: returns (b, num_tokens, ...), token by token; or a class, or what makes a module.
+        x: (b, num_tokens, d_in), at least two tokens. Without it, tokens_for(module).
 
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
@@ -126,8 +120,7 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
     return accept(
         f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding error "
         f"({cuts}).",
-        "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden before "
-        "softmax, with -inf, it leaves no trace.",
+        "Where the scores of the future are -inf before softmax, no output moves by a single bit.",
     )
 
 
@@ -145,13 +138,8 @@ def check_rows_sum_to_one(module: Given, x: Tensor | None = None) -> Verdict:
     Equation:
         values = 1 and out_proj = identity, so out[b, t, :] = sum over j of attn_weights[b, t, j]
 
-    Args:
-        module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
-            in eval, with these two replaced; it is not changed.
-        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, tokens_for.
-
     Raises:
-        ValueError: module has no W_value.
+        ValueError: module has no W_value, itself or in its heads.
 
     >>> from attnlib import CausalAttention
     >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
@@ -193,9 +181,6 @@ def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
 def check_shapes(module: Given) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
-    Args:
-        module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
-
     >>> from attnlib import CausalAttention
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
@@ -221,14 +206,8 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     """Check that two modules compute the same from the same parameters.
 
     Compared are the outputs, the attention weights where both return them, and the gradients of x
-    and of all parameters: how far two numbers are apart, against the largest of their kind.
-
-    Args:
-        a: gives b its weights, if their parameters have the same names. If one of the two is
-            stacked heads and the other a weight split, the stacked heads give theirs, as
-            stacked_to_split does.
-        b: the other module. Both run in eval; neither is changed.
-        x: floating, (b, num_tokens, d_in). Without it, tokens_for(a).
+    and of all parameters. a gives b its parameters; of stacked heads and a weight split the stacked
+    heads give theirs.
 
     >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)

@@ -29,7 +29,7 @@ def check_scores_row(
         mine: a number for each key; None is "not attempted yet".
         queries: (num_heads, num_tokens, head_dim), and keys too.
         keys: those of all heads.
-        head: whose row it is, and which token's.
+        head: whose row it is.
         token: of the query.
 
     >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
@@ -56,17 +56,16 @@ def check_scores_row(
     for h, of_head in enumerate(scores):
         for t, row in enumerate(of_head):
             usual |= {f"These are the numbers of head {h}, token {t}.": row}
-    if (wrong := _usual_row(mine, len(right), {"": right, **usual})) is not None:
-        if wrong:
-            return wrong
-        return accept(f"Right: each key of head {head}, multiplied by the query of token {token}.")
+    done = f"Right: each key of head {head}, multiplied by the query of token {token}."
+    if (said := _recognize(mine, len(right), {done: right, **usual})) is not None:
+        return accept(said) if said == done else said
     numbers = torch.tensor(mine)
     key = int((numbers - right).abs().argmax())
     again = f"multiply the query of token {token} with it once more, entry by entry"
     return f"You have {numbers[key]:.2f} for key {key}, which is not right: {again}."
 
 
-def _usual_row(mine: Sequence[float], count: int, usual: Mapping[str, Tensor]) -> str | None:
+def _recognize(mine: Sequence[float], count: int, usual: Mapping[str, Tensor]) -> str | None:
     """Return the sentence of the row that a learner's numbers are, None if they are none of them.
 
     Two decimals of each number fit no other row of these examples.
@@ -108,8 +107,9 @@ def check_weights_row(
     hidden = _without_future(scores, token, -torch.inf)
     divided, seen = hidden / width**0.5, _without_future(scores, token)
     right = torch.tensor(_weights_row(scores, token, width))
+    done = f"Right: {token + 1} keys share the attention of token {token}."
     usual = {
-        "": right,
+        done: right,
         f"This is softmax of the plain scores: divide them by the root of {width} first.": (
             hidden.softmax(-1)
         ),
@@ -125,8 +125,8 @@ def check_weights_row(
         "These are the divided scores. Softmax comes next.": seen / width**0.5,
         "These are the divided scores, the future masked. Softmax comes next.": divided,
     }
-    if (wrong := _usual_row(mine, len(scores), usual)) is not None:
-        return wrong or accept(f"Right: {token + 1} keys share the attention of token {token}.")
+    if (said := _recognize(mine, len(scores), usual)) is not None:
+        return accept(said) if said == done else said
     numbers = torch.as_tensor(mine, dtype=torch.float32)
     future = numbers[token + 1 :].abs() > NEAR
     if future.any():
