@@ -195,8 +195,6 @@ def _result_of(written: Run, module: MultiHeadAttention) -> Tensor:
     with module.register_forward_pre_hook(lambda _layer, given: calls.append(given[0].ndim)):
         found = written(module, _x())
     require(calls, "It never calls the module itself. Call module(...), so that its lines run.")
-    said = f"The module was given {calls[0]} dimensions, and it needs (b, num_tokens, d_in)."
-    require(set(calls) == {3}, said)
     said = "Return the outputs alone, one tensor: what module(...) returns by itself."
     require(isinstance(found, Tensor), said)
     return found.detach()

@@ -35,17 +35,13 @@ class FusedAttention(MultiHeadAttention):
     """MultiHeadAttention that lets PyTorch's function do the middle, on one text or two."""
 
     def forward(self, x: Tensor, memory: Tensor | None = None, **mask: Any) -> Tensor:  # type: ignore[override]
-        queries, keys, values = _heads(self, x, x if memory is None else memory)
+        memory = x if memory is None else memory
+        made = self.W_query(x), self.W_key(memory), self.W_value(memory)
+        queries, keys, values = (split_heads(each, self.head_dim) for each in made)
         mask["dropout_p"] = self.dropout.p * self.training
         context_vec = F.scaled_dot_product_attention(queries, keys, values, **mask)
         output: Tensor = self.out_proj(merge_heads(context_vec))
         return output
-
-
-def _heads(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> list[Tensor]:
-    """Return the queries of x, and the keys and values of memory, split into heads."""
-    made = module.W_query(x), module.W_key(memory), module.W_value(memory)
-    return [split_heads(projected, module.head_dim) for projected in made]
 
 
 B, HEADS, HEAD_DIM, D_IN = 5, 3, 7, 11  # no size fits in the place of another
@@ -99,18 +95,8 @@ def _fused(forward: Callable[..., Tensor]) -> Verdict | str:
             return f"With {name}: {said}" if said not in ignored else said
     said = "In eval mode with dropout=0.5 the output is another one: dropout_p must be 0.0 there."
     require(is_near(forward(0.5, False, x), compute(x)), said)
-    _require_dropped_weights(forward, right)
-    return accept(
-        "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
-    )
-
-
-def _require_dropped_weights(forward: Callable[..., Tensor], right: MultiHeadAttention) -> None:
-    """Require that dropout hits attention weights, with the share that the class was made with.
-
-    Of one key each head's weight is 1. So what a head gives is its value, or nothing if the weight
-    was dropped, and the value is stretched by 1 / (1 - p) if it was not.
-    """
+    # Of one key each head's weight is 1. So what a head gives is its value, or nothing if the
+    # weight was dropped, and the value is stretched by 1 / (1 - p) if it was not
     x, memory = draw(B, 12, D_IN, seed=2), draw(B, 1, D_IN, seed=3)
     values = split_heads(right.W_value(memory), right.head_dim)
     for p in (0.5, 0.2):
@@ -122,6 +108,9 @@ def _require_dropped_weights(forward: Callable[..., Tensor], right: MultiHeadAtt
         stretch, wanted = left.max().item(), 1 / (1 - p)
         said = f"With dropout={p} what is kept grows by {stretch:.3g}, and it must by {wanted:.3g}."
         require(abs(stretch - wanted) < 1e-3, f"{said} SDPA needs dropout_p=self.dropout.p.")
+    return accept(
+        "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
+    )
 
 
 def _attended(

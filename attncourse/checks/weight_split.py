@@ -115,8 +115,6 @@ def _not_swapped(before: Tensor, after: Tensor, dim: int) -> str:
     lines, other = ("rows", "columns") if dim == 0 else ("columns", "rows")
     if after.equal(before):
         return f" is as it was: its {lines} have to change places by head."
-    if any(after.equal(before.roll(by, dims=dim)) for by in (1, -1)):
-        return f": its {lines} moved by one, but a head is head_dim of them wide, five here."
     if after.equal(before.roll(5, dims=1 - dim)):
         return f": you moved its {other}, and a head is head_dim of its {lines}."
     for h, half in enumerate(before.chunk(2, dim)):
