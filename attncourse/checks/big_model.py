@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from attncourse.checks.answers import (
     compare,
     describe_entry,
     is_near,
+    is_result_of,
     known_mistakes,
     require,
     require_shape,
@@ -30,42 +31,24 @@ from attncourse.variants.llama import (
     WIDTH,
     CachedAttention,
     LlamaAttention,
-    Ways,
     attended,
 )
 from attnlib.functional import causal_mask
-from attnlib.rotary import rotary_cos_sin, rotate_interleaved
+from attnlib.rotary import rotary_cos_sin
 
 # No size that a learner can see (9 heads, 3 of keys, 64 wide): a wrong axis must not fit by chance
 B, TOKENS = 5, 7
 LARGE_NEAR = 1e-4  # sums of 576 products in float32 differ by more than a single one
 
 
-def _rotate(
-    x: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    pairs: str = "neighbors",
-    signs: tuple[int, int] = (-1, 1),
-    again: bool = False,
-    joined: str = "neighbors",
-) -> Tensor:
-    """Turn pairs of numbers by their angles, or do what a mistake does.
-
-    Pairs are neighbors, or numbers i and i + head_dim / 2 (half); so are they joined again. The
-    signs are those of the products with sin.
-    """
-    if pairs == "none":
-        return x
-    first, second = x.chunk(2, dim=-1) if pairs == "half" else (x[..., 0::2], x[..., 1::2])
-    turned = first * cos + signs[0] * second * sin
-    other = second * cos + signs[1] * (turned if again else first) * sin
-    if joined == "half":
-        return torch.cat((turned, other), dim=-1)
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned = first * cos - second * sin
+    other = second * cos + first * sin
     return torch.stack((turned, other), dim=-1).flatten(-2)
 
 
-@exercise_check(reference=rotate_interleaved)
+@exercise_check(reference=_rotate)
 def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict | str:
     """Check a function that turns neighboring numbers of queries or keys by their angles.
 
@@ -76,7 +59,7 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     """
     cos, sin = rotary_cos_sin(torch.arange(TOKENS), HEAD_DIM)
     inputs = [(draw(B, heads, TOKENS, HEAD_DIM), cos, sin) for heads in (2, 4)]
-    said = compare(rotate, inputs, _rotate, known_mistakes("rotate"))
+    said = compare(rotate, inputs, _rotate, known_mistakes("rotate", _rotate))
     return said or accept("Right: every pair is turned, and keeps its length.")
 
 
@@ -89,7 +72,8 @@ class Learned:
     @cached_property
     def module(self) -> nn.Module:
         """The module, its parameters drawn in the order of their names."""
-        made = self.cls().eval().requires_grad_(False)
+        with reporting():
+            made = self.cls().eval().requires_grad_(False)
         for i, (_, parameter) in enumerate(sorted(made.named_parameters())):
             # 1.5: large enough for the weights of a row to differ by more than rounding
             parameter.copy_(1.5 * draw(*parameter.shape, seed=i) / WIDTH**0.5)
@@ -104,9 +88,9 @@ class Learned:
         return cast(Tensor, found)
 
     @torch.no_grad()
-    def right(self, x: Tensor, cache: dict[str, Tensor] | None = None, **ways: Any) -> Tensor:
-        """Return what ours makes of x with the same parameters, or what a mistake makes of it."""
-        return attended(self.module, x, cache, Ways(**ways))
+    def right(self, x: Tensor, cache: dict[str, Tensor] | None = None) -> Tensor:
+        """Return what ours makes of x with the same parameters."""
+        return attended(self.module, x, cache)
 
 
 def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
@@ -136,16 +120,15 @@ def _checked(
 def _llama_attention(learned: Learned, forward: Callable[[Tensor], Tensor]) -> Verdict | str:
     inputs = [(draw(B, length, WIDTH, seed=length),) for length in (TOKENS, TOKENS - 1)]
 
-    def compute(x: Tensor, **ways: Any) -> Tensor:
-        return learned.right(x, **ways)
-
     def describe(mine: Tensor, right: Tensor, x: Tensor) -> str:
         one = x[:, :1]
         also = "right" if is_near(forward(one), learned.right(one), LARGE_NEAR) else "wrong, too"
         seen = f"For a single token, which is neither turned nor masked, the output is {also}."
         return f"{describe_entry(mine, right)} {seen}"
 
-    said = compare(forward, inputs, compute, known_mistakes("llama"), LARGE_NEAR, describe)
+    known = known_mistakes("llama", attended).items()
+    mistakes = {said: partial(mistake, learned.module) for said, mistake in known}
+    said = compare(forward, inputs, learned.right, mistakes, LARGE_NEAR, describe)
     right = "Right: positions turn queries and keys, and three query heads share a key."
     return said or accept(right)
 
@@ -163,10 +146,9 @@ def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
 
 def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdict | str:
     projected: list[int] = []  # tokens of each x that W_key is given
-    with reporting():  # the class is made here
-        learned.module.get_submodule("W_key").register_forward_pre_hook(
-            lambda _, given: projected.append(given[0].numel() // (B * WIDTH))
-        )
+    learned.module.get_submodule("W_key").register_forward_pre_hook(
+        lambda _, given: projected.append(given[0].numel() // (B * WIDTH))
+    )
     for seed in (1, 2):
         x = draw(B, TOKENS, WIDTH, seed=seed)
         cache: dict[str, Tensor] = {}
@@ -205,49 +187,23 @@ def _of_a_portion(
     learned: Learned, portion: Tensor, mine: Tensor, right: Tensor, before: dict[str, Tensor]
 ) -> str:
     """Say what is wrong with what a cached class makes of some new tokens."""
-
-    def compute(is_read: bool = True, kept: str = "kv", **ways: Any) -> Tensor:
-        cache = {name: before[name_of] for name, name_of in zip("kv", kept, strict=True)}
-        return learned.right(portion, cache if is_read else {}, **ways)
-
     num_old, num_new = before["k"].shape[2] if before else 0, portion.shape[1]
     where = f"With {num_old} tokens in the cache: " if before else "With an empty cache: "
     # With a single new token, wrong positions and a missing rotation give the same output
-    tables = ("llama", "cache") if before else ("llama",)
-    mistakes = {said: how for table in tables for said, how in known_mistakes(table).items()}
-    for said, ways in mistakes.items() if num_new > 1 else ():
-        made = compute(**ways) if before else learned.right(portion, **ways)
-        if is_near(mine, made, LARGE_NEAR):
-            return where + said
+    tables = () if num_new == 1 else ("llama", "cache") if before else ("llama",)
+    for table in tables:
+        for said, mistake in known_mistakes(table, attended).items():
+            given = learned.module, portion, dict(before)
+            if is_result_of(mistake, given, mine, LARGE_NEAR):
+                return where + said
     return f"{where}of the output for {num_new} new tokens: {describe_entry(mine, right)}"
 
 
-def _block(
-    x: Tensor,
-    layer: Any,
-    adds: tuple[int, int] = (1, 1),
-    norms: tuple[str, str] = ("norm_1", "norm_2"),
-    act: str = "swiglu",
-    is_parallel: bool = False,
-) -> Tensor:
-    """Compute a block, or what a mistake makes of it.
-
-    adds and norms are those of attention and of the MLP, which reads x in a parallel block.
-    """
-    first, second = (getattr(layer, name, lambda read: read) for name in norms)
-    a = adds[0] * x + layer.attention(first(x))
-    read = second(x if is_parallel else a)
+def _block(x: Tensor, layer: Any) -> Tensor:
+    x = x + layer.attention(layer.norm_1(x))
+    read = layer.norm_2(x)
     gate, up = layer.gate_proj(read), layer.up_proj(read)
-    made = {
-        "swiglu": F.silu(gate) * up,
-        "exchanged": gate * F.silu(up),
-        "product": gate * up,
-        "outside": F.silu(gate * up),
-        "sum": F.silu(gate) + up,
-        "gelu": F.gelu(gate) * up,
-        "none": 0 * up,
-    }[act]
-    return adds[1] * a + layer.down_proj(made)  # type: ignore[no-any-return]
+    return x + layer.down_proj(F.silu(gate) * up)  # type: ignore[no-any-return]
 
 
 @exercise_check(reference=_block)
@@ -265,7 +221,7 @@ def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
         rule = "The rule is a = x + attention(norm_1(x)), then a + MLP(norm_2(a))."
         return f"{describe_entry(mine, right)} {rule}"
 
-    said = compare(block, inputs, _block, known_mistakes("block"), LARGE_NEAR, describe)
+    said = compare(block, inputs, _block, known_mistakes("block", _block), LARGE_NEAR, describe)
     return said or accept("Right: two readers of the residual stream, and both add to it.")
 
 

@@ -31,30 +31,10 @@ ROUNDING = 2e-7  # between attention weights in 32 bits and in 64
 LOW, LOWEST = 1e6, 1e12
 
 
-def _causal_weights(
-    scores: Tensor,
-    divisor: float = 8,
-    masked: str = "future",
-    filler: float = -torch.inf,
-    dim: int = -1,
-    has_softmax: bool = True,
-    is_cut: bool = False,
-) -> Tensor:
-    """Compute attention weights of heads of width 64, or what a mistake makes of the scores.
-
-    Masked scores become filler. With is_cut the weights of the future are set to 0 at the end.
-    """
+def _causal_weights(scores: Tensor) -> Tensor:
     is_future = causal_mask(scores.shape[-1])
-    is_masked = {
-        "future": is_future,
-        "past": is_future.mT,
-        "future and itself": ~is_future.mT,
-        "past and itself": ~is_future,
-        "nothing": torch.zeros_like(is_future),
-    }[masked]
-    made = (scores / divisor).masked_fill(is_masked, filler)
-    made = torch.softmax(made, dim=dim) if has_softmax else made
-    return made.tril() if is_cut else made
+    attn_scores = (scores / 8).masked_fill(is_future, -torch.inf)
+    return torch.softmax(attn_scores, dim=-1)
 
 
 def check_causal_weights(
@@ -76,13 +56,13 @@ def check_causal_weights(
     exact = scores.double()  # so that every right way to round is within the tolerance
     drawn = 8 * draw(*scores.shape).double()
 
-    def compute(given: Tensor, **options: Any) -> Tensor:
-        return used if given is exact and not options else _causal_weights(given, **options)
+    def right(given: Tensor) -> Tensor:
+        return used if given is exact else _causal_weights(given)
 
     @exercise_check(reference=_causal_weights)
     def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
-        inputs, mistakes = [(exact,), (drawn,)], known_mistakes("causal_weights")
-        if said := compare(causal_weights, inputs, compute, mistakes, ROUNDING, _describe_weights):
+        inputs, mistakes = [(exact,), (drawn,)], known_mistakes("causal_weights", _causal_weights)
+        if said := compare(causal_weights, inputs, right, mistakes, ROUNDING, _describe_weights):
             return said
         is_future = causal_mask(exact.shape[-1])
         lower, lowest = (
@@ -157,18 +137,8 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
 BATCHES = (("abcxbcab", "aabababb"), ("ccacabb", "abacaba", "bbcacbc"))  # letters as tokens
 
 
-def _induction(
-    tokens: Tensor,
-    cut: int = -1,
-    move: int = 1,
-    dim: int = -1,
-    moves_first: bool = False,
-    is_transposed: bool = False,
-) -> Tensor:
-    """Mark the keys after an earlier occurrence of the query's token, or what a mistake marks."""
-    same = tokens[:, :, None] == tokens[:, None, :]
-    made = same.roll(move, dim).tril(cut) if moves_first else same.tril(cut).roll(move, dim)
-    return made.mT if is_transposed else made
+def _induction(tokens: Tensor) -> Tensor:
+    return (tokens[:, :, None] == tokens[:, None, :]).tril(-1).roll(1, dims=-1)
 
 
 @exercise_check(reference=_induction)
@@ -195,7 +165,7 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
         (torch.tensor([["abcx".index(letter) for letter in text] for text in batch]),)
         for batch in BATCHES
     ]
-    mistakes = known_mistakes("induction")
+    mistakes = known_mistakes("induction", _induction)
     said = compare(mask_of, inputs, _induction, mistakes, describe=describe)
     return said or accept("Right: this marks what an induction head should attend to.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,28 +32,14 @@ LOWEST = 1e12  # further below 0 than any number that hides scores, such as -1e9
 Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
 
-def attend_in_tiles(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    tile_size: int,
-    *,
-    mask: str = "causal",
-    powers_of: tuple[int, int] = (1, 1),
-    without: str = "",
-) -> Tensor:
-    """Compute attention over tiles of keys, rightly or as a usual mistake has it.
+def attend_in_tiles(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int) -> Tensor:
+    """Compute attention over tiles of keys; a tile that is all future is computed, too.
 
     Args:
         queries: (num_queries, head_dim), those of the last tokens.
         keys: (num_tokens, head_dim).
         values: (num_tokens, value_dim).
-        tile_size: keys in each tile; a tile that is all future is computed, too.
-        mask: "causal"; "zeros" makes the scores of the future 0; "local" counts positions from the
-            start of the tile; others are what is hidden.
-        powers_of: of the correction of total and mixed; 0 forgets it, -1 turns it over.
-        without: the "root" of head_dim, the "update" of largest, the "maximum" of the tiles before,
-            or the division by the "total".
+        tile_size: keys in each tile.
     """
     position = torch.arange(len(keys))
     of_query = position[-len(queries) :, None]
@@ -60,28 +47,15 @@ def attend_in_tiles(
     total, mixed = torch.zeros_like(largest), torch.zeros_like(values[-len(queries) :])
     for start in range(0, len(keys), tile_size):
         tile = slice(start, start + tile_size)
-        scores = queries @ keys[tile].T
-        scores = scores if without == "root" else scores / queries.shape[1] ** 0.5
-        place = position[tile]
-        is_masked = {
-            "none": place < 0,
-            "past": place < of_query,
-            "past and itself": place <= of_query,
-            "itself": place >= of_query,
-            "local": place - start > of_query,
-        }.get(mask, place > of_query)
-        scores = scores.masked_fill(is_masked, 0.0 if mask == "zeros" else -torch.inf)
-        larger = scores.amax(dim=1, keepdim=True)
-        if without != "maximum":
-            larger = torch.maximum(largest, larger)
+        scores = queries @ keys[tile].T / queries.shape[1] ** 0.5
+        scores = scores.masked_fill(position[tile] > of_query, -torch.inf)
+        larger = torch.maximum(largest, scores.amax(dim=1, keepdim=True))
         correction = torch.exp(largest - larger)
-        if min(powers_of) < 0:
-            correction = correction.clamp(min=1e-304)  # 0 has no power of -1
         powers = torch.exp(scores - larger)
-        total = correction ** powers_of[0] * total + powers.sum(dim=1, keepdim=True)
-        mixed = correction ** powers_of[1] * mixed + powers @ values[tile]
-        largest = largest if without == "update" else larger
-    return mixed if without == "total" else mixed / total
+        total = correction * total + powers.sum(dim=1, keepdim=True)
+        mixed = correction * mixed + powers @ values[tile]
+        largest = larger
+    return mixed / total
 
 
 @exercise_check(reference=attend_in_tiles)
@@ -89,16 +63,12 @@ def check_tiles(written: Callable[..., Any]) -> Verdict | str:
     """Check attention over tiles of keys, as attend_in_tiles, one difficulty after the other."""
     drawn, other = _drawn(NUM_TOKENS, seed=1), _drawn(NUM_TOKENS, seed=2)
     whole = call_on_copies(written, (*drawn, NUM_TOKENS))
-    near = CLOSE if is_near(whole, _exact(*drawn), CLOSE) else FLOAT32
-
-    def compute(queries: Tensor, keys: Tensor, values: Tensor, size: int, **way: Any) -> Tensor:
-        given = queries, keys, values
-        return attend_in_tiles(*given, size, **way) if way else _exact(*given)
+    near = CLOSE if is_near(whole, _exact(*drawn, NUM_TOKENS), CLOSE) else FLOAT32
 
     def ask(*inputs: tuple[Any, ...]) -> str | None:
-        # One input at a time is enough where no mistake is to be named
-        mistakes = known_mistakes("attend_in_tiles") if len(inputs) > 1 else {}
-        return compare(written, inputs, compute, mistakes, near)
+        known = known_mistakes("attend_in_tiles", attend_in_tiles)
+        # A single input is enough where no mistake is to be named
+        return compare(written, inputs, _exact, known if len(inputs) > 1 else {}, near)
 
     if said := ask((*drawn, NUM_TOKENS), (*other, NUM_TOKENS)):
         rule = " In the first tile largest is minus infinity, so exp(largest - larger) must be 0."
@@ -120,8 +90,8 @@ def check_tiles(written: Callable[..., Any]) -> Verdict | str:
         return said
     if said := ask((drawn[0][4:], *drawn[1:], 2)):
         return f"With the last 3 tokens alone as queries, at the positions of_query: {said}"
-    lowest = -LOWEST * ones, ones, drawn[2]
-    hides = is_near(call_on_copies(written, (*lowest, 2)), _exact(*lowest), near)
+    lowest = -LOWEST * ones, ones, drawn[2], 2
+    hides = is_near(call_on_copies(written, lowest), _exact(*lowest), near)
     dtype = "The queries are float64, and a new tensor is float32: zeros_like keeps the dtype."
     return accept(
         f"Right: equal within {near:.0e} with tiles of 1, 2, 3 and 7 keys, and with {MANY} tokens "
@@ -140,7 +110,7 @@ def _drawn(num_tokens: int, seed: int) -> Part:
     return 3 * queries, keys, values  # 3: so that the maximum often changes from tile to tile
 
 
-def _exact(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def _exact(queries: Tensor, keys: Tensor, values: Tensor, _tile_size: int) -> Tensor:
     return attention(queries, keys, values, causal_mask(len(keys))[-len(queries) :])[0]
 
 
@@ -175,23 +145,11 @@ def _too_large(written: Callable[..., Any]) -> str | None:
     return None
 
 
-def _join(
-    first: Part,
-    second: Part,
-    of_total: tuple[int, int] = (1, 1),
-    of_mixed: tuple[int, int] = (1, 1),
-    is_exchanged: bool = False,
-) -> Part:
-    """Join two parts; totals and mixtures are corrected by these powers of their factors."""
-    largest = torch.maximum(first[0], second[0])
-    factors = [torch.exp(part[0] - largest) for part in (first, second)]
-    if is_exchanged:
-        factors.reverse()
-    total, mixed = (
-        factors[0] ** powers[0] * first[i] + factors[1] ** powers[1] * second[i]
-        for i, powers in ((1, of_total), (2, of_mixed))
-    )
-    return largest, total, mixed
+def _join(first: Part, second: Part) -> Part:
+    (m_0, total_0, mixed_0), (m_1, total_1, mixed_1) = first, second
+    largest = torch.maximum(m_0, m_1)
+    c_0, c_1 = torch.exp(m_0 - largest), torch.exp(m_1 - largest)
+    return largest, c_0 * total_0 + c_1 * total_1, c_0 * mixed_0 + c_1 * mixed_1
 
 
 @exercise_check(reference=_join)
@@ -201,14 +159,11 @@ def check_joined(join: Callable[..., Any]) -> Verdict | str:
     It takes two tuples (largest, total, mixed), of (n, 1), (n, 1), (n, value_dim), and returns one.
     """
 
-    def columns(*parts: Part) -> Tensor:
+    def columns(join: Callable[..., Any], *parts: Part) -> Tensor:
         found = join(*parts)
         is_part = isinstance(found, (tuple, list)) and len(found) == 3
         require(is_part, "join must return three tensors: largest, total, mixed.")
         return torch.cat(list(found), dim=1)
-
-    def compute(first: Part, second: Part, **options: Any) -> Tensor:
-        return torch.cat(_join(first, second, **options), dim=1)
 
     def describe(mine: Tensor, right: Tensor, *_parts: Part) -> str:
         for name, place in {"largest": slice(1), "total": slice(1, 2)}.items():
@@ -216,12 +171,14 @@ def check_joined(join: Callable[..., Any]) -> Verdict | str:
                 return f"Of {name}: {describe_entry(mine[:, place], right[:, place])}"
         return f"Of mixed: {describe_entry(mine[:, 2:], right[:, 2:])}"
 
+    known = known_mistakes("join", _join).items()
+    mistakes = {said: partial(columns, mistake) for said, mistake in known}
     for stretch, where in ((0.3, ""), (1000.0, "With scores of a thousand: ")):
         queries, keys, values = _drawn(NUM_TOKENS, seed=1)
         scores = stretch * queries @ keys.T
         parts = _part(scores[:, :2], values[:2]), _part(scores[:, 2:], values[2:])
-        inputs, mistakes = [parts, parts[::-1]], known_mistakes("join")
-        if said := compare(columns, inputs, compute, mistakes, describe=describe):
+        inputs, mine, right = [parts, parts[::-1]], partial(columns, join), partial(columns, _join)
+        if said := compare(mine, inputs, right, mistakes, describe=describe):
             return f"{where}{said}"
     return accept("Right: in either order, and with scores of a thousand.")
 

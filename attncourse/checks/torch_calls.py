@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncourse.checks.answers import (
+    Mistakes,
     accept,
     compare,
     first_wrong_row,
@@ -78,23 +79,25 @@ def _fused(forward: Callable[..., Tensor]) -> Verdict | str:
         right = MultiHeadAttention(
             D_IN, HEADS * HEAD_DIM, 13, 0.0, num_heads=HEADS, qkv_bias=True
         ).requires_grad_(False)
-    run, compute = partial(forward, 0.0, False), partial(_attended, right)
+    run = partial(forward, 0.0, False)
+
+    def mistakes(table: str, **mask: Tensor) -> Mistakes:
+        known = known_mistakes(table, _attended).items()
+        return {said: partial(mistake, right, **mask) for said, mistake in known}
+
     x, other, long = (draw(B, length, D_IN, seed=i) for i, length in enumerate((8, 8, 10)))
     # With two sequences of one length the output of every mistake has the right shape
     for inputs in ([(x,), (other,)], [(x, other), (other, x)], [(x, long), (long, x)]):
-        if said := compare(run, inputs, compute, known_mistakes("fused")):
+        if said := compare(run, inputs, partial(_attended, right), mistakes("fused")):
             return said
     for name, given in {"attn_mask": ~causal_mask(8), "is_causal": True}.items():
-
-        def masked(x: Tensor, memory: Tensor, is_passed: bool = True) -> Tensor:
-            return _attended(right, x, memory, is_causal=is_passed)
-
-        ignored = {f"{name} changes nothing: pass **mask on to SDPA.": {"is_passed": False}}
         inputs = [(x, other), (other, x)]
+        masked = partial(_attended, right, is_masked=causal_mask(8))
+        ignored = mistakes("masked", is_masked=causal_mask(8))
         if said := compare(partial(run, **{name: given}), inputs, masked, ignored):
-            return f"With {name}: {said}" if said not in ignored else said
+            return f"With {name}: {said}"
     said = "In eval mode with dropout=0.5 the output is another one: dropout_p must be 0.0 there."
-    require(is_near(forward(0.5, False, x), compute(x)), said)
+    require(is_near(forward(0.5, False, x), _attended(right, x)), said)
     # Of one key each head's weight is 1. So what a head gives is its value, or nothing if the
     # weight was dropped, and the value is stretched by 1 / (1 - p) if it was not
     x, memory = draw(B, 12, D_IN, seed=2), draw(B, 1, D_IN, seed=3)
@@ -117,49 +120,24 @@ def _attended(
     module: MultiHeadAttention,
     x: Tensor,
     memory: Tensor | None = None,
-    sources: str = "xmm",
-    layers: str = "qkv",
     is_masked: Tensor | None = None,
-    is_causal: bool = False,
-    wrong: str = "",
 ) -> Tensor:
-    """Return what the layers of a module give for x and memory, or what a mistake makes of them.
-
-    sources and layers say of what, and by which layer, queries, keys and values are made. What is
-    wrong may be the scale (applied twice), the split (one head), the merge or out_proj (left out).
-    """
+    """Return what the layers of a module give, around attnlib's attention."""
     memory = x if memory is None else memory
-    by_name = {"q": module.W_query, "k": module.W_key, "v": module.W_value}
-    queries, keys, values = (
-        split_heads(
-            by_name[layer](x if source == "x" else memory),
-            module.d_out if wrong == "split" else module.head_dim,
-        )
-        for layer, source in zip(layers, sources, strict=True)
-    )
-    if is_causal:
-        place = torch.arange(max(queries.shape[2], keys.shape[2]))
-        is_masked = place[None, : keys.shape[2]] > place[: queries.shape[2], None]
-    stretch = module.head_dim**-0.5 if wrong == "scale" else 1.0
-    context_vec = attention(stretch * queries, keys, values, is_masked)[0]
-    merged = merge_heads(context_vec)
-    if wrong == "merge":
-        merged = context_vec.reshape(merged.shape)
-    result: Tensor = merged if wrong == "out_proj" else module.out_proj(merged)
-    return result
+    queries = split_heads(module.W_query(x), module.head_dim)
+    keys = split_heads(module.W_key(memory), module.head_dim)
+    values = split_heads(module.W_value(memory), module.head_dim)
+    context_vec, _ = attention(queries, keys, values, is_masked)
+    return module.out_proj(merge_heads(context_vec))  # type: ignore[no-any-return]
 
 
 # Masks
 
 
-def _padded_mask(is_padding: Tensor, has_padding: bool = True, is_inverted: bool = False) -> Tensor:
-    """Return a mask for SDPA that hides the future and, if it knows of it, the padding."""
+def _padded_mask(is_padding: Tensor) -> Tensor:
     num_tokens = is_padding.shape[1]
-    may_attend = (~causal_mask(num_tokens)).expand(len(is_padding), -1, -1)
-    if has_padding:
-        may_attend = may_attend & ~is_padding[:, None]
-    made = (may_attend | torch.eye(num_tokens, dtype=torch.bool))[:, None]
-    return ~made if is_inverted else made
+    may_attend = ~causal_mask(num_tokens) & ~is_padding[:, None]
+    return (may_attend | torch.eye(num_tokens, dtype=torch.bool))[:, None]
 
 
 @exercise_check(reference=_padded_mask)
@@ -173,7 +151,8 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
     In text 0 query 0 may attend to keys [], and it must attend to [0].
     """
 
-    def without_free(mask: Tensor, is_padding: Tensor) -> Tensor:
+    def of_words(function: Callable[[Tensor], Tensor], is_padding: Tensor) -> Tensor:
+        mask = function(is_padding)
         is_free = is_padding[:, None, :, None] & mask.any(dim=-1, keepdim=True)
         return torch.where(is_free, _padded_mask(is_padding), mask)
 
@@ -182,10 +161,7 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
         said = f"SDPA has its heads at dimension 1, where your {b} texts are: add it by [:, None]."
         require(mask.shape != (b, num_tokens, num_tokens), said)
         require_mask(mask, (b, 1, num_tokens, num_tokens))
-        return without_free(mask, is_padding)
-
-    def compute(is_padding: Tensor, **options: bool) -> Tensor:
-        return without_free(_padded_mask(is_padding, **options), is_padding)
+        return mask
 
     def describe(mine: Tensor, right: Tensor, _is_padding: Tensor) -> str:
         (text, _, query), found, wanted = first_wrong_row(mine, right)
@@ -196,7 +172,9 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
         (torch.arange(num_tokens) < torch.tensor(paddings)[:, None],)
         for num_tokens, paddings in ((8, (0, 2, 5)), (8, (4, 1, 3)), (7, (3, 1, 0, 2)))
     ]
-    said = compare(mask_of, inputs, compute, known_mistakes("padded_mask"), describe=describe)
+    known = known_mistakes("padded_mask", _padded_mask).items()
+    mistakes = {said: partial(of_words, mistake) for said, mistake in known}
+    said = compare(partial(of_words, mask_of), inputs, _padded_mask, mistakes, describe=describe)
     right = "Right: no row is empty, and the words of 10 texts attend as if each text were alone."
     return said or accept(right)
 
@@ -204,13 +182,8 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
 Shape = tuple[int, int, int, int]
 
 
-def _for_module(
-    may_attend: Tensor, shape: Shape, is_inverted: bool = True, heads_first: bool = False
-) -> Tensor:
-    """Return a mask for nn.MultiheadAttention, or what a mistake makes of it."""
-    made = may_attend.expand(shape)
-    made = (made.transpose(0, 1) if heads_first else made).flatten(0, 1)
-    return ~made if is_inverted else made
+def _for_module(may_attend: Tensor, shape: Shape) -> Tensor:
+    return ~may_attend.expand(shape).flatten(0, 1)
 
 
 @exercise_check(reference=_for_module)
@@ -240,7 +213,8 @@ def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict | st
         for b, num_heads in ((3, 2), (2, 3), (2, 2))
         for may_attend in _masks(b, 5)
     ]
-    said = compare(mask_of, inputs, _for_module, known_mistakes("for_module"), describe=describe)
+    mistakes = known_mistakes("for_module", _for_module)
+    said = compare(mask_of, inputs, _for_module, mistakes, describe=describe)
     right = "Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2."
     return said or accept(right)
 
