@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -63,90 +62,64 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     return said or accept("Right: every pair is turned, and keeps its length.")
 
 
-class Learned:
-    """A learner's class, made when it is first called, with random parameters."""
-
-    def __init__(self, cls: Callable[[], nn.Module]) -> None:
-        self.cls = cls
-
-    @cached_property
-    def module(self) -> nn.Module:
-        """The module, its parameters drawn in the order of their names."""
-        with reporting():
-            made = self.cls().eval().requires_grad_(False)
-        for i, (_, parameter) in enumerate(sorted(made.named_parameters())):
-            # 1.5: large enough for the weights of a row to differ by more than rounding
-            parameter.copy_(1.5 * draw(*parameter.shape, seed=i) / WIDTH**0.5)
-        return made
-
-    @torch.no_grad()
-    def forward(self, x: Tensor, *cache: dict[str, Tensor]) -> Tensor:
-        """Return what the learner's forward makes of x."""
-        found = self.module(x.clone(), *cache)
-        said = "forward returns a tuple: return what out_proj gives, alone."
-        require(not isinstance(found, tuple), said)
-        return cast(Tensor, found)
-
-    @torch.no_grad()
-    def right(self, x: Tensor, cache: dict[str, Tensor] | None = None) -> Tensor:
-        """Return what ours makes of x with the same parameters."""
-        return attended(self.module, x, cache)
+def _made(cls: Callable[[], nn.Module]) -> nn.Module:
+    """Make a learner's class, its parameters drawn in the order of their names."""
+    module = cls().eval().requires_grad_(False)
+    for i, (_, parameter) in enumerate(sorted(module.named_parameters())):
+        # 1.5: large enough for the weights of a row to differ by more than rounding
+        parameter.copy_(1.5 * draw(*parameter.shape, seed=i) / WIDTH**0.5)
+    return module
 
 
-def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
+@torch.no_grad()
+def _outputs(module: nn.Module, x: Tensor, *cache: dict[str, Tensor]) -> Tensor:
+    """Return what a learner's forward makes of x."""
+    with reporting():
+        found = module(x.clone(), *cache)
+    require(found is not None, "forward returns None: is the return missing?")
+    said = f"forward returns a {type(found).__name__}: return what out_proj gives, alone."
+    require(isinstance(found, Tensor), said)
+    return cast(Tensor, found)
+
+
+@exercise_check(reference=LlamaAttention)
+def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict | str:
     """Check a class of attention with SmolLM2's sizes, rotary positions and shared keys and values.
 
     Its layers are W_query, W_key, W_value and out_proj; forward takes x, (b, num_tokens, 576).
 
-    >>> check_llama_attention(LlamaAttention)
+    >>> check_llama_attention(type("Mine", (LlamaAttention,), {}))
     Right: positions turn queries and keys, and three query heads share a key.
     """
-    return _checked(cls, LlamaAttention, _llama_attention)
-
-
-def _checked(
-    cls: Callable[[], nn.Module], reference: type[nn.Module], ask: Callable[..., Verdict | str]
-) -> Verdict:
-    """Check a learner's class by its forward."""
-    learned = Learned(cls)
-
-    @exercise_check(reference=reference)
-    def check(forward: Callable[..., Tensor]) -> Verdict | str:
-        return ask(learned, forward)
-
-    return replace(check(learned.forward), answer=cls)
-
-
-def _llama_attention(learned: Learned, forward: Callable[[Tensor], Tensor]) -> Verdict | str:
+    module = _made(cls)
+    forward, right = partial(_outputs, module), partial(attended, module)
     inputs = [(draw(B, length, WIDTH, seed=length),) for length in (TOKENS, TOKENS - 1)]
 
     def describe(mine: Tensor, right: Tensor, x: Tensor) -> str:
         one = x[:, :1]
-        also = "right" if is_near(forward(one), learned.right(one), LARGE_NEAR) else "wrong, too"
+        also = "right" if is_near(forward(one), attended(module, one), LARGE_NEAR) else "wrong, too"
         seen = f"For a single token, which is neither turned nor masked, the output is {also}."
         return f"{describe_entry(mine, right)} {seen}"
 
     known = known_mistakes("llama", attended).items()
-    mistakes = {said: partial(mistake, learned.module) for said, mistake in known}
-    said = compare(forward, inputs, learned.right, mistakes, LARGE_NEAR, describe)
-    right = "Right: positions turn queries and keys, and three query heads share a key."
-    return said or accept(right)
+    mistakes = {said: partial(mistake, module) for said, mistake in known}
+    wrong = compare(forward, inputs, right, mistakes, LARGE_NEAR, describe)
+    said = "Right: positions turn queries and keys, and three query heads share a key."
+    return wrong or accept(said)
 
 
-def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
+@exercise_check(reference=CachedAttention)
+def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict | str:
     """Check a class like that of check_llama_attention whose forward also takes a cache, a dict.
 
     Two sequences are given in portions of 4, 2 and 1 tokens, each with a cache of its own.
 
-    >>> check_cached_attention(CachedAttention)
+    >>> check_cached_attention(type("Mine", (CachedAttention,), {}))
     Right: the past is kept, and nothing forgotten.
     """
-    return _checked(cls, CachedAttention, _cached_attention)
-
-
-def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdict | str:
+    module = _made(cls)
     projected: list[int] = []  # tokens of each x that W_key is given
-    learned.module.get_submodule("W_key").register_forward_pre_hook(
+    module.get_submodule("W_key").register_forward_pre_hook(
         lambda _, given: projected.append(given[0].numel() // (B * WIDTH))
     )
     for seed in (1, 2):
@@ -156,8 +129,8 @@ def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdi
         for old, new in ((0, 4), (4, 6), (6, 7)):
             portion, before = x[:, old:new], dict(right_cache)
             projected.clear()
-            mine, tokens = forward(portion, cache), max(projected, default=0)
-            right = learned.right(portion, right_cache)
+            mine, tokens = _outputs(module, portion, cache), max(projected, default=0)
+            right = attended(module, portion, right_cache)
             require_shape(mine, tuple(portion.shape), ": one row for each new token")
             if not is_near(mine, right, LARGE_NEAR):
                 if seed == 2 and not old:
@@ -165,7 +138,7 @@ def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdi
                         "With a second, empty cache the first tokens get another output than with "
                         "the first cache. Keep keys and values in the cache that is given, alone."
                     )
-                return _of_a_portion(learned, portion, mine, right, before)
+                return _of_a_portion(module, portion, mine, right, before)
             if tokens > new - old:
                 return (
                     f"The output is right, but W_key is given {tokens} tokens where {new - old} "
@@ -184,7 +157,7 @@ def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdi
 
 
 def _of_a_portion(
-    learned: Learned, portion: Tensor, mine: Tensor, right: Tensor, before: dict[str, Tensor]
+    module: nn.Module, portion: Tensor, mine: Tensor, right: Tensor, before: dict[str, Tensor]
 ) -> str:
     """Say what is wrong with what a cached class makes of some new tokens."""
     num_old, num_new = before["k"].shape[2] if before else 0, portion.shape[1]
@@ -193,7 +166,7 @@ def _of_a_portion(
     tables = () if num_new == 1 else ("llama", "cache") if before else ("llama",)
     for table in tables:
         for said, mistake in known_mistakes(table, attended).items():
-            given = learned.module, portion, dict(before)
+            given = module, portion, dict(before)
             if is_result_of(mistake, given, mine, LARGE_NEAR):
                 return where + said
     return f"{where}of the output for {num_new} new tokens: {describe_entry(mine, right)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from attncourse.checks.answers import (
     require_mask,
 )
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.safe_run import draw
+from attncourse.checks.safe_run import draw, reporting
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
 from attnlib.convert import split_to_torch
@@ -48,13 +47,14 @@ class FusedAttention(MultiHeadAttention):
 B, HEADS, HEAD_DIM, D_IN = 5, 3, 7, 11  # no size fits in the place of another
 
 
-def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
+@exercise_check(reference=FusedAttention)
+def check_fused(cls: Callable[..., MultiHeadAttention]) -> Verdict | str:
     """Check a class around scaled_dot_product_attention: one sequence, two, masks, dropout.
 
     It is made as MultiHeadAttention is; its forward takes x, memory (x itself if there is none) and
     the masks of scaled_dot_product_attention by keyword.
 
-    >>> print(check_fused(FusedAttention))
+    >>> print(check_fused(type("Mine", (FusedAttention,), {})))
     Right: one text or two, with attn_mask or is_causal, and dropout in training only.
     """
 
@@ -65,16 +65,12 @@ def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
             nn.init.eye_(module.out_proj.weight)
             nn.init.zeros_(module.out_proj.bias)
         run: Callable[..., Tensor] = module.train(training)
-        with seeded(2), torch.no_grad():
+        with seeded(2), torch.no_grad(), reporting():
             found = run(*texts, **mask)
+        require(found is not None, "forward returns None: is the return missing?")
         require(not isinstance(found, tuple), "forward returns a tuple: SDPA returns no weights.")
         return found
 
-    return replace(_fused(forward), answer=cls)
-
-
-@exercise_check(reference=FusedAttention)
-def _fused(forward: Callable[..., Tensor]) -> Verdict | str:
     with seeded(1):
         right = MultiHeadAttention(
             D_IN, HEADS * HEAD_DIM, 13, 0.0, num_heads=HEADS, qkv_bias=True
