@@ -16,7 +16,6 @@ from attncourse.pictures.palette import (
     QUIET,
     amount_color,
     head_color,
-    hex_color,
     text_color,
     tint,
 )
@@ -147,7 +146,7 @@ def difference_picture(difference: Tensor, rows: Sequence[str], title: str) -> S
         if math.isnan(value):
             return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
         if value == 0:
-            return Cell(amount_color(0.0), "0", hex_color(FAINT), QUIET)
+            return Cell(amount_color(0.0), "0", FAINT, QUIET)
         fill = amount_color(0.15 + 0.85 * value / largest)  # a tiny one too: it is not zero
         return Cell(fill, short_number(value), text_color(fill), QUIET)
 

@@ -29,10 +29,11 @@ def test_every_image_is_drawn_by_the_script():
 
 
 def test_it_is_as_stored(name, scene):
-    """Pixel by pixel; the bytes of the file depend on the build of zlib too."""
+    """Pixel by pixel; another processor may round a color differently, but no digit is so pale."""
     images = [Image.open(file).convert("RGB") for file in (IMAGES / f"{name}.png", drawn(scene))]
     assert images[0].size == images[1].size
-    assert not ImageChops.difference(*images).getbbox(), f"{name}.png differs: run `make images`"
+    largest = max(high for _, high in ImageChops.difference(*images).getextrema())
+    assert largest <= 8, f"{name}.png differs: run `make images`"
 
 
 def test_its_words_can_be_read(scene):
