@@ -57,8 +57,10 @@ class ShapeTable:
             f"<td>{self._index(step)}</td></tr>"
             for step in self.steps
         )
+        names = f"<tr><th {left}>shape</th><th {left}>made by</th><th>index</th></tr>"
         stopped = html.escape(self.stopped).replace("\n", "<br>")
-        return f"<p>{legend}</p><table>{rows}</table>" + (f"<p>{stopped}</p>" if stopped else "")
+        table = f"<p>{legend}</p><table><thead>{names}</thead>{rows}</table>"
+        return f"{table}<p>{stopped}</p>" if stopped else table
 
     def _size(self, size: int) -> str:
         """Return a size of a shape in its color."""
