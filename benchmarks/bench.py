@@ -32,13 +32,13 @@ from attncourse.speed.timing import (
     PASSES,
     Call,
     Quartiles,
-    in_turns,
-    page_faults,
+    count_page_faults,
     quartiles,
-    race,
     ratio,
     require_equal,
     seconds,
+    time_in_turns,
+    time_modules,
 )
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from ways import VARIANTS
@@ -135,10 +135,10 @@ def time_shape(plan: Plan, b: int, num_tokens: int, passes: str) -> dict[str, di
     clock = cuda_seconds if x.is_cuda else seconds
     options: dict[str, Any] = {"clock": clock, "fewest": plan.fewest}
     where = f"({b}, {num_tokens}) {passes}"
-    every = race(modules, x, plan.budget, passes, label=where, **options)
+    every = time_modules(modules, x, plan.budget, passes, label=where, **options)
     others = sorted(set(names) - {FUSED}, key=lambda name: quartiles(every[name]).median)
     chosen = {name: modules[name] for name in (FUSED, *others[:FINALISTS])}
-    final = race(chosen, x, plan.budget, passes, label=f"{where}, the fastest", **options)
+    final = time_modules(chosen, x, plan.budget, passes, label=f"{where}, the fastest", **options)
     return {where: {"all": every, "fastest": final}}
 
 
@@ -169,9 +169,9 @@ def grid_point(plan: Plan, num_heads: int, num_tokens: int) -> dict[str, Any]:
     names = [name for name in VARIANTS if name != FLEX]
     modules, x = build(plan, names, 1, num_tokens, num_heads)
     label = f"{num_heads} heads, {num_tokens} tokens"
-    samples = race(modules, x, plan.budget / 4, fewest=plan.fewest, label=label)
+    samples = time_modules(modules, x, plan.budget / 4, fewest=plan.fewest, label=label)
     calls = {name: PASSES[FORWARD](module, x) for name, module in modules.items()}
-    faults = in_turns(calls, 0.0, fewest=plan.fewest, clock=page_faults)
+    faults = time_in_turns(calls, 0.0, fewest=plan.fewest, clock=count_page_faults)
     return {"where": label, "samples": samples, "page_faults": faults}
 
 
@@ -202,7 +202,7 @@ def time_cache(plan: Plan) -> dict[str, list[float]]:
     sizes = (plan.width, plan.width, plan.cached + 1, 0.0, plan.num_heads)
     calls = next_token(FusedMultiHeadAttention(*sizes).eval(), plan.cached)
     require_equal(calls, 1e-5)
-    return in_turns(calls, plan.budget, label=f"next token after {plan.cached}")
+    return time_in_turns(calls, plan.budget, label=f"next token after {plan.cached}")
 
 
 def memory(plan: Plan) -> dict[str, list[float]]:

@@ -4,14 +4,14 @@ variants writes one function in several ways, timing times them in turns, new_pr
 processes of their own, count counts parameters, matrix products and FLOPs.
 """
 
-from attncourse.speed.count import count_work, kernels
-from attncourse.speed.new_process import with_and_without_kept_blocks
+from attncourse.speed.count import count_work, kernel_names
+from attncourse.speed.new_process import time_in_new_processes
 from attncourse.speed.timing import (
     cpu_seconds,
-    in_turns,
     quartiles,
-    race,
     ratio,
-    writing,
+    time_generation,
+    time_in_turns,
+    time_modules,
 )
 from attncourse.speed.variants import VARIANTS

@@ -28,7 +28,7 @@ def count_matrix_products(module: nn.Module, x: Tensor) -> int:
 
     A batched product counts as one; products inside a fused kernel do not count.
     """
-    return sum(name in MATRIX_PRODUCTS for name in kernels(lambda: module(x)))
+    return sum(name in MATRIX_PRODUCTS for name in kernel_names(lambda: module(x)))
 
 
 class Work(NamedTuple):
@@ -53,13 +53,13 @@ def count_work(module: nn.Module, x: Tensor) -> Work:
     flops = FlopCounterMode(display=False, custom_mapping=known)
     with torch.no_grad(), flops:
         module(x)
-    return Work(flops.get_total_flops(), len(kernels(lambda: module(x))))
+    return Work(flops.get_total_flops(), len(kernel_names(lambda: module(x))))
 
 
-def kernels(call: Callable[[], object]) -> list[str]:
+def kernel_names(call: Callable[[], object]) -> list[str]:
     """Return the names of the kernels that a call runs, in order; a view is not one.
 
-    >>> kernels(lambda: torch.ones(2).exp()[0])
+    >>> kernel_names(lambda: torch.ones(2).exp()[0])
     ['ones', 'exp']
     """
     with torch.no_grad(), _KernelCounter() as counter:

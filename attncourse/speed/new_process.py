@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 import torch
 
-from attncourse.speed.timing import cpu_seconds, forward, in_turns, page_faults, require_equal
+from attncourse.speed.timing import (
+    count_page_faults,
+    cpu_seconds,
+    forward,
+    require_equal,
+    time_in_turns,
+)
 from attncourse.speed.variants import VARIANTS
 from attnlib.modules import MultiHeadAttention
 
@@ -66,14 +72,14 @@ def time_variants(
     faults: dict[str, list[int]] = {name: [] for name in calls}
 
     def count(name: str) -> None:
-        faults[name].append(page_faults(calls[name]))
+        faults[name].append(count_page_faults(calls[name]))
 
     turns = {name: partial(count, name) for name in calls}
-    took = in_turns(turns, budget=0.0, fewest=rounds, clock=cpu_seconds)
+    took = time_in_turns(turns, budget=0.0, fewest=rounds, clock=cpu_seconds)
     return {name: list(map(Run, (1e3 * s for s in took[name]), faults[name])) for name in calls}
 
 
-def with_and_without_kept_blocks(
+def time_in_new_processes(
     names: Sequence[str],
     num_tokens: int = 1024,
     width: int = 768,

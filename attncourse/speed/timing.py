@@ -75,7 +75,7 @@ def cpu_seconds(call: Call) -> float:
     return now() - start
 
 
-def page_faults(call: Call) -> int:
+def count_page_faults(call: Call) -> int:
     """Return how many page faults a call causes: first touches of a page of memory."""
     before = _page_faults_so_far()
     call()
@@ -116,7 +116,7 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
             raise ValueError(f"'{name}' {problem}; what is not the same function is not timed")
 
 
-def in_turns(
+def time_in_turns(
     calls: Mapping[str, Call],
     budget: float,
     fewest: int = 3,
@@ -137,7 +137,7 @@ def in_turns(
     Returns:
         For each name the seconds of each round.
 
-    >>> in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
+    >>> time_in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
     {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
     """
     from tqdm import tqdm  # loaded when the first clock starts
@@ -178,7 +178,7 @@ def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
 PASSES = {FORWARD: forward, BOTH: forward_and_backward}
 
 
-def race(
+def time_modules(
     modules: Mapping[str, nn.Module],
     x: Tensor,
     budget: float,
@@ -192,7 +192,7 @@ def race(
         x: the input, (b, num_tokens, width).
         budget: how many seconds the rounds may take.
         passes: "forward" or "forward + backward"; then the gradients of x must be equal.
-        options: passed on to in_turns, whose samples are returned.
+        options: passed on to time_in_turns, whose samples are returned.
 
     Raises:
         ValueError: a module differs from the first; nothing has been timed then.
@@ -202,7 +202,9 @@ def race(
     size = (PRODUCT_SIZE, PRODUCT_SIZE)
     a, b = (torch.randn(size, dtype=x.dtype, device=x.device) for _ in range(2))
     out = torch.mm(a, b)
-    return in_turns({**calls, MATRIX_PRODUCT: lambda: torch.mm(a, b, out=out)}, budget, **options)
+    return time_in_turns(
+        {**calls, MATRIX_PRODUCT: lambda: torch.mm(a, b, out=out)}, budget, **options
+    )
 
 
 class LanguageModel(Protocol):
@@ -211,7 +213,7 @@ class LanguageModel(Protocol):
     def generate_ids(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]: ...
 
 
-def writing(
+def time_generation(
     models: Mapping[str, LanguageModel], token_ids: Sequence[int], steps: int
 ) -> tuple[dict[str, float], dict[str, list[int]]]:
     """Let models continue the same tokens, in turns, a token at a time.
@@ -230,5 +232,7 @@ def writing(
     def step(name: str) -> None:
         generated[name].append(next(tokens[name]))
 
-    took = in_turns({name: partial(step, name) for name in models}, 0, steps, clock=cpu_seconds)
+    took = time_in_turns(
+        {name: partial(step, name) for name in models}, 0, steps, clock=cpu_seconds
+    )
     return {name: 1e3 * quartiles(each).median for name, each in took.items()}, generated

@@ -42,9 +42,11 @@ def test_what_is_not_equal_is_not_timed(passes):
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
     words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1\S*e-05; what is not"
     with pytest.raises(ValueError, match=words):
-        timing.race(modules, x(), 1.0, passes, clock=fake)
+        timing.time_modules(modules, x(), 1.0, passes, clock=fake)
     assert fake.timed == []
-    timing.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=fake)
+    timing.time_modules(
+        {"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=fake
+    )
     assert fake.timed
 
 
@@ -60,15 +62,15 @@ def test_a_wrong_gradient_is_not_timed():
             return self.inner(x.detach()) + 0 * x
 
     modules = {"right": split_module(), "detached": Detached()}
-    timing.race(modules, x(), 0.01, FORWARD)
+    timing.time_modules(modules, x(), 0.01, FORWARD)
     with pytest.raises(ValueError, match="'detached' is off from 'right'"):
-        timing.race(modules, x(), 0.01, BOTH)
+        timing.time_modules(modules, x(), 0.01, BOTH)
 
 
 def test_calls_take_turns_and_turn_around():
     calls = {"a": int, "b": str, "c": float}
     fake = FakeClock()
-    samples = timing.in_turns(calls, budget=0.0, fewest=4, clock=fake)
+    samples = timing.time_in_turns(calls, budget=0.0, fewest=4, clock=fake)
     assert fake.timed == [int, str, float, float, str, int] * 2
     assert samples == {name: [1.0] * 4 for name in calls}
 
@@ -77,7 +79,7 @@ def test_calls_take_turns_and_turn_around():
 def test_the_first_round_decides_how_many_fit(monkeypatch, budget, rounds):
     now = iter(range(1000))
     monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(now)))
-    samples = timing.in_turns({"a": int}, budget, most=7, clock=FakeClock())
+    samples = timing.time_in_turns({"a": int}, budget, most=7, clock=FakeClock())
     assert len(samples["a"]) == rounds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attncourse.speed import writing
+from attncourse.speed import time_generation
 
 
 class Counting:
@@ -21,7 +21,7 @@ class Counting:
 
 def test_each_writes_the_first_token_untimed_and_the_steps_in_turns():
     writers = {"ones": Counting(1), "threes": Counting(3)}
-    ms, written = writing(writers, [2, 5], 7)
+    ms, written = time_generation(writers, [2, 5], 7)
     assert written == {"ones": [*range(6, 14)], "threes": [*range(8, 30, 3)]}
     assert list(ms) == list(writers)
     assert all(each >= 0 for each in ms.values())

@@ -19,7 +19,7 @@ def test_the_seconds_of_this_process_are_not_those_of_a_sleep():
 
 def test_fresh_processes_time_what_they_have_compared():
     names = ("weight split", "stacked heads")
-    found = speed.with_and_without_kept_blocks(names, rounds=1, **SMALL)
+    found = speed.time_in_new_processes(names, rounds=1, **SMALL)
     assert list(found) == ["as usual", "blocks kept"]
     for by_name in found.values():
         assert {name: len(runs) for name, runs in by_name.items()} == dict.fromkeys(names, 1)
