@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from attncourse.checks.exercises import OPEN, check_weight_split
 from attncourse.checks.verdict import Verdict
-from attncourse.variants.broken import BROKEN, WholeAttention, broken
+from attncourse.variants.broken import BROKEN_LINES, WholeAttention, broken_source
 from attnlib.modules import MultiHeadAttention
 
 
@@ -20,10 +20,11 @@ def check_repair(cls: type[MultiHeadAttention]) -> Verdict:
     >>> check_repair(type("Broken3", (WholeAttention,), {})).holds
     True
     """
-    if (name := cls.__name__) not in BROKEN:
-        said = f"{name} is not one of Broken1 to Broken{len(BROKEN)}: leave the class its name."
+    if (name := cls.__name__) not in BROKEN_LINES:
+        last = f"Broken{len(BROKEN_LINES)}"
+        said = f"{name} is not one of Broken1 to {last}: leave the class its name."
         return Verdict(False, said, answer=cls, reference=WholeAttention)
-    if _bare(inspect.getsource(cls.forward)) == _bare(broken(name)):
+    if _bare(inspect.getsource(cls.forward)) == _bare(broken_source(name)):
         return replace(OPEN, answer=cls, reference=WholeAttention)
 
     def made(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> MultiHeadAttention:

@@ -28,7 +28,7 @@ def own_functions(given: Any) -> list[Any]:
     return [*first, *(f for made in found.values() for f in made if f not in first)]
 
 
-def named_by(functions: Iterable[Any]) -> list[Any]:
+def functions_used_by(functions: Iterable[Any]) -> list[Any]:
     """Return a learner's functions, with the functions and modules of theirs that these name."""
     found, new = dict[Any, None](), list(functions)
     while new:

@@ -62,13 +62,13 @@ class Recording(TorchFunctionMode):
         self._known: dict[int, tuple[Tensor, int, int]] = {}  # tensor, its version, its operation
         self._statements: dict[int, tuple[str, dict[int, Any]]] = {}
 
-    def give(self, named: Mapping[str, Tensor]) -> None:
+    def name_tensors(self, named: Mapping[str, Tensor]) -> None:
         """Name tensors that are there before the code runs, unless it has made them itself."""
         for name, tensor in named.items():
             if id(tensor) not in self._known:
                 self._keep(name, None, (), tensor, ())
 
-    def take_for(self, twins: list[Any], others: list[Any]) -> None:
+    def alias_tensors(self, twins: list[Any], others: list[Any]) -> None:
         """Know tensors as those that were recorded in the same places."""
         for twin, other in zip(tensors_in(twins, 5), tensors_in(others, 5), strict=False):
             if id(twin) in self._known and id(other) not in self._known:

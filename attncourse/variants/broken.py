@@ -1,4 +1,4 @@
-"""Broken forwards of the weight split, each by a line or two, in the hands of five people."""
+"""Forwards of the weight split that are broken by a line or two, in the names of five authors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class WholeAttention(MultiHeadAttention):
 
 
 # By the name of a class: the lines that are not as in WholeAttention, and what it has there
-BROKEN: dict[str, dict[str, str]] = stored("broken")
+BROKEN_LINES: dict[str, dict[str, str]] = stored("broken")
 
-# Five people wrote them, each in names of their own: so no class has, word for word, the line that
-# another one lacks
+# Five authors, each with variable names of their own, so that no class has, word for word, the line
+# that another one lacks
 WORDS = "x split queries keys values attn_scores is_future attn_weights context_vec merged"
-HANDS = {
+AUTHOR_NAMES = {
     "x shape q k v scores future weights mixed joined": ("Broken2",),
     "tokens sizes query key value dots is_later looks context flat": ("Broken3",),
     WORDS.replace("x split", "stream parts"): ("Broken4", "Broken5", "Broken7", "Broken8"),
@@ -43,21 +43,22 @@ HANDS = {
 }
 
 
-def broken(name: str) -> str:
+def broken_source(name: str) -> str:
     """Return the source of a broken forward.
 
-    >>> [line.strip() for line in broken("Broken3").splitlines() if "query @" in line]
+    >>> [line.strip() for line in broken_source("Broken3").splitlines() if "query @" in line]
     ['dots = query @ key']
     """
-    return in_hand(name, with_lines(inspect.getsource(WholeAttention.forward), BROKEN[name]))
+    text = inspect.getsource(WholeAttention.forward)
+    return in_author_names(name, with_lines(text, BROKEN_LINES[name]))
 
 
-def in_hand(name: str, text: str) -> str:
-    """Return code in the names of whoever wrote a class.
+def in_author_names(name: str, text: str) -> str:
+    """Return code in the variable names of the author of a class.
 
-    >>> in_hand("Broken2", "attn_scores = queries @ keys")
+    >>> in_author_names("Broken2", "attn_scores = queries @ keys")
     'scores = q @ k'
     """
-    words = next((words for words, classes in HANDS.items() if name in classes), WORDS)
+    words = next((words for words, classes in AUTHOR_NAMES.items() if name in classes), WORDS)
     names = dict(zip(WORDS.split(), words.split(), strict=True))
     return re.sub(r"\b[a-z_]+\b", lambda word: names.get(word[0], word[0]), text)

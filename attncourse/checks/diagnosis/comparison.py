@@ -19,7 +19,7 @@ from attncourse.checks.diagnosis.quantities import quantities
 from attncourse.checks.findings import Finding
 from attncourse.checks.module_factory import ModuleFactory
 from attncourse.checks.safe_run import FaultFound, draw, run
-from attncourse.tracing.class_text import ClassText, named_by, own_functions
+from attncourse.tracing.class_text import ClassText, functions_used_by, own_functions
 from attncourse.tracing.operations import Operation, Recording, SourceLine
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import split_heads
@@ -187,7 +187,7 @@ class Comparison:
         """Run forward once more and return all its operations; on an error, those before it."""
         recording = self._recording_of(mine)
         given = {name: weight.clone() for name, weight in self.make.fit(mine, weights).items()}
-        recording.give({"x": x, **dict(mine.named_parameters()), **given})
+        recording.name_tensors({"x": x, **dict(mine.named_parameters()), **given})
         result = None
         with suppress(FaultFound), recording:
             result = run(mine, x, given)
@@ -204,7 +204,7 @@ class Comparison:
                 torch.default_generator.set_state(drawn)
                 with recording:
                     twin = self.make(**arguments)
-                recording.take_for(*([vars(p) for p in m.modules()] for m in (twin, mine)))
+                recording.alias_tensors(*([vars(p) for p in m.modules()] for m in (twin, mine)))
         return self._recordings[id(mine)]
 
     def operations(
@@ -286,7 +286,7 @@ class Comparison:
     @cached_property
     def text(self) -> ClassText:
         """The text of the class, and of all that the learner wrote beside it."""
-        return ClassText(named_by(own_functions(self.make.make)))
+        return ClassText(functions_used_by(own_functions(self.make.make)))
 
     def line_of_parameter(self, name: str) -> SourceLine | None:
         """Return the line of the constructor that last wrote a parameter, or that sets a part."""

@@ -8,8 +8,8 @@ import torch
 from attncourse.checks import check_repair, traceable_example
 from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.tracing import trace
-from attncourse.variants import broken as hands
-from attncourse.variants.broken import BROKEN, WholeAttention, broken, in_hand
+from attncourse.variants import broken
+from attncourse.variants.broken import BROKEN_LINES, WholeAttention, broken_source, in_author_names
 from attncourse.variants.changes import class_of
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
@@ -22,12 +22,12 @@ MESSAGES = {
     "Broken6": "shape '[1, -1, 2, 4]' is invalid for input of size 30",
     "Broken9": "mat1 and mat2 shapes cannot be multiplied (10x3 and 6x6)",
 }
-USES = {**vars(hands), "MultiHeadAttention": MultiHeadAttention}
+USES = {**vars(broken), "MultiHeadAttention": MultiHeadAttention}
 RUNS = {"Broken7": [40, 41, 42, 3, 4, 5], "Broken8": [20, 23, 21, 24, 22, 25]}
 
 
 def as_broken(name: str) -> type[MultiHeadAttention]:
-    text = f"class {name}(MultiHeadAttention):\n{broken(name)}"
+    text = f"class {name}(MultiHeadAttention):\n{broken_source(name)}"
     return class_of(text, name, name, USES)
 
 
@@ -41,7 +41,7 @@ def test_the_same_message_says_which_tensor_by_its_size_alone():
     sizes = {}
     for name in ("Broken1", "Broken2"):
         failure = trace(*traceable_example(as_broken(name))).failure
-        scores, mask = (in_hand(name, word) for word in ("attn_scores", "is_future"))
+        scores, mask = (in_author_names(name, word) for word in ("attn_scores", "is_future"))
         sizes[name] = failure.shapes[scores][-1], failure.shapes[mask][-1]
         first = 0 if name == "Broken1" else 1
         assert f"tensor a ({sizes[name][first]})" in str(failure.error)
@@ -61,7 +61,7 @@ def test_two_run_and_are_wrong(name):
     assert result[0, 2].round().tolist() == RUNS[name]
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", BROKEN_LINES)
 def test_what_is_as_it_was_is_not_attempted_and_ours_is_right(name):
     verdict = check_repair(as_broken(name))
     assert str(verdict) == NOT_ATTEMPTED
@@ -70,7 +70,7 @@ def test_what_is_as_it_was_is_not_attempted_and_ours_is_right(name):
     assert check_repair(type(name, (ours,), {}))
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", BROKEN_LINES)
 def test_a_repair_in_any_style_is_right(name):
     def forward(self, x):
         heads = (split_heads(W(x), self.head_dim) for W in (self.W_query, self.W_key, self.W_value))
