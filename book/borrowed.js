@@ -22,6 +22,7 @@
         list.value = [...list.options].find(one => one.value.includes(country)).value;
         list.dispatchEvent(new Event("change", { bubbles: true }));
     };
+    const change = value => panel.querySelector(`[type=radio][value="${value}"]`).click();
     const press = async cell => {
         const top = panel.getBoundingClientRect().top;
         if (top < 0 || top > innerHeight / 2) { // first there, then the numbers travel
@@ -29,11 +30,11 @@
             if (!still.matches) await new Promise(done => setTimeout(done, 600));
         }
         const [text, lender] = place(cell).map(i => rows[i][0].parentNode.cells[0].textContent);
+        change("as it is"); // a radio button that is already chosen would not answer a click
         choose("your sentence", text);
         await new Promise(read => setTimeout(read)); // the panel reads it before it takes the next
         if (text !== lender) choose("second sentence", lender);
-        const change = text === lender ? "as it is" : "with its numbers from";
-        panel.querySelector(`[type=radio][value="${change}"]`).click();
+        if (text !== lender) change("with its numbers from");
     };
     const go = (row, column) => {
         here.tabIndex = -1;
