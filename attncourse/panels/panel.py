@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from attncourse.pictures.scene import Scene, add_caption, arrange_in_rows
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 
 PHONE = 332.0  # pixels that a panel has on a phone
+CELL = 17.0  # pixels of a cell of a map, so that two maps and their names fit a phone
 MAX_BUTTONS = 6  # more words than these are shown as a list
 
 Page = dict[str, Any]
@@ -33,6 +35,17 @@ class Heatmap(NamedTuple):
     name: str
     tokens: Sequence[str]
     cells: list[list[str]]  # for each query a text for each key
+
+
+def draw_maps(attn_weights: Tensor, tokens: Sequence[str], is_masked: Tensor) -> list[Scene]:
+    """Draw the maps of heads, (num_heads, num_tokens, num_tokens), two in each picture."""
+    names = [f"head {h}" for h in range(len(attn_weights))]
+    pictures = []
+    for first in range(0, len(names), 2):
+        heads = {name: first + i for i, name in enumerate(names[first : first + 2])}
+        weights = attn_weights[first : first + 2]
+        pictures.append(weights_picture(weights, tokens, is_masked, CELL, heads))
+    return pictures
 
 
 def cell_texts(is_masked: Tensor | None = None, **weights: Tensor) -> list[list[str]]:

@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel, causal_heatmaps
+from attncourse.panels.panel import Panel, causal_heatmaps, draw_maps
 from attncourse.pictures.matrices import matrix_picture
 from attncourse.pictures.scene import Scene, frame
-from attncourse.pictures.weights import weights_picture
 from attncourse.speed.count import count_matrix_products
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 
-NUMBER, CELL = 32.0, 17.0  # pixels of a number and of a cell of a map: both fit a phone
+NUMBER = 32.0  # pixels of a number, so that eight of them and the names fit a phone
 
 # The heads: their parameters are set by hand
 
@@ -109,7 +108,7 @@ def compute_stacked_heads(num_heads: int) -> StackedHeads:
     )
 
 
-def draw_stacked_heads(data: StackedHeads) -> tuple[Scene, Scene]:
+def draw_stacked_heads(data: StackedHeads) -> list[Scene]:
     """Draw the output, its columns colored by head, and the weights of each head.
 
     In the row of QUERY the numbers that move are framed.
@@ -123,8 +122,8 @@ def draw_stacked_heads(data: StackedHeads) -> tuple[Scene, Scene]:
         x, y = cell.x + data.moved[0] * cell.width, cell.y + QUERY * cell.height
         items += frame(x - 2, y, len(data.moved) * cell.width + 2, cell.height, 2)
     is_future = causal_mask(len(data.tokens))
-    maps = weights_picture(data.attn_weights, data.tokens, is_future, CELL, columns=2)
-    return replace(output, items=tuple(items)), maps
+    maps = draw_maps(data.attn_weights, data.tokens, is_future)
+    return [replace(output, items=tuple(items)), *maps]
 
 
 def readout_stacked_heads(data: StackedHeads) -> str:

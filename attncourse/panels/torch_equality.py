@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -11,22 +10,14 @@ from torch import Tensor, nn
 
 from attncourse.compare import all_gradients, at_most
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Heatmap, Panel, cell_texts
+from attncourse.panels.panel import Heatmap, Panel, cell_texts, draw_maps
 from attncourse.pictures.scene import Scene
-from attncourse.pictures.weights import weights_picture
 from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib.functional import causal_mask
 
 EMBED_DIM = 12
 HEAD_COUNTS = (1, 2, 3, 4, 6)  # twelve maps would not fit on a laptop
-SEEN = {  # each call, and what is to be seen in the maps
-    "as it should be": "causal triangles",
-    "mask inverted": "each word sees later words only, and the last row is NaN",
-    "batch_first forgotten": "each word sees itself alone",
-    "biases not copied": "causal triangles with other weights",
-}
-CALLS = tuple(SEEN)
-CELL = 17.0  # of a map, in pixels: two maps and their names are as wide as a phone
+CALLS = "as it should be", "mask inverted", "batch_first forgotten", "biases not copied"
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 
 
@@ -92,11 +83,10 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
     return outputs.detach(), weights.detach(), gradients
 
 
-def draw_torch_equality(data: TorchEquality) -> tuple[Scene]:
+def draw_torch_equality(data: TorchEquality) -> list[Scene]:
     """Draw the weights of PyTorch's heads; what no query attends to is gray."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
-    maps = weights_picture(data.their_weights, data.tokens, nobody, CELL, columns=2)
-    return (replace(maps, alt=f"Maps of PyTorch's heads: {SEEN[data.call]}."),)
+    return draw_maps(data.their_weights, data.tokens, nobody)
 
 
 def heatmaps_of_both(data: TorchEquality) -> list[Heatmap]:
