@@ -48,8 +48,7 @@
         for (const panel of article.querySelectorAll(".attn-panel")) {
             for (let zoom = 2; zoom > 0.3; zoom -= 0.05) { // as large as a slide has room for all of it
                 panel.style.zoom = zoom;
-                const sheet = panel.querySelector(".attn-sheet") ?? panel;
-                const fits = sheet.scrollWidth <= sheet.clientWidth || zoom <= 1;
+                const fits = panel.scrollWidth <= panel.clientWidth || zoom <= 1;
                 if (fits && panel.getBoundingClientRect().height <= innerHeight - AGAIN - ROOM) break;
             }
         }

@@ -134,18 +134,18 @@ def leaks(attn_weights: Tensor) -> Tensor:
 
 
 def heatmaps_of_gallery(data: Exhibit) -> list[Heatmap]:
-    """Return the right and the wrong maps; each cell says what both have there."""
-    maps = {"right": data.right_weights, "wrong": data.attn_weights}
-    both = {title: weights for title, weights in maps.items() if weights is not None}
-    return [
-        Heatmap(
-            f"{title}, head {h}",
-            journey().tokens,
-            cell_texts(**{name: weights[h] for name, weights in both.items()}),
-        )
-        for title in both
-        for h in range(len(data.right_weights))
+    """Return the right maps and the wrong ones, whose cells say both weights."""
+    names, right, wrong = journey().tokens, data.right_weights, data.attn_weights
+    maps = [
+        Heatmap(f"right, head {h}", names, cell_texts(weight=weights))
+        for h, weights in enumerate(right)
     ]
+    if wrong is not None:
+        maps += [
+            Heatmap(f"wrong, head {h}", names, cell_texts(right=right[h], wrong=weights))
+            for h, weights in enumerate(wrong)
+        ]
+    return maps
 
 
 def readout_gallery(data: Exhibit) -> str:
