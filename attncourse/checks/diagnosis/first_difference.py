@@ -35,7 +35,6 @@ ALWAYS: tuple[Cause, ...] = (
 )
 CAUSES: Mapping[str, tuple[Cause, ...]] = {  # by what comes in
     "scores": (
-        scores.everything_masked,
         scores.softmax_of_other_axes,
         scores.wrong_keys_of_one_query,
         scores.mask_of_other_places,

@@ -139,13 +139,6 @@ class LabeledRun:
             operation = self.operations[operation.parents[0]]
         return operation.line
 
-    def first_line_of_masked_scores(self) -> SourceLine | None:
-        """Return the line at which scores are first masked."""
-        for number, label in self.labels.items():
-            if label is not None and label.masked is not None and label.masked.any():
-                return self.line_of(self.operations[number])
-        return None
-
     def at(self, operation: Operation, code: str, **facts: Any) -> Finding:
         """Return a finding at an operation's line."""
         facts = {"operation": operation.name, **facts}
@@ -240,16 +233,3 @@ def made_at(run: LabeledRun, number: int) -> Operation:
     while run.operations[number].line is None and run.operations[number].parents:
         number = run.operations[number].parents[0]
     return run.operations[number]
-
-
-def cut_at(run: LabeledRun, number: int, axis: str) -> Operation | None:
-    """Return the operation that took some places along an axis out of a quantity."""
-    while (made := run.labels.get(number)) is not None and axis in made.index:
-        operation = run.operations[number]
-        number = next((n for n in run.parents(operation) if run.labels.get(n)), -1)
-        before = run.labels.get(number)
-        if before is None or axis not in before.index:
-            return None
-        if set(made.index[axis].flatten().tolist()) != set(before.index[axis].flatten().tolist()):
-            return operation
-    return None

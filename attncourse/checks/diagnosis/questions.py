@@ -6,7 +6,6 @@ examine has them in order. Those about dropout are in training.
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -24,7 +23,6 @@ from attncourse.checks.diagnosis.comparison import (
     close,
 )
 from attncourse.checks.diagnosis.labeled_run import RANDOM
-from attncourse.checks.diagnosis.quantities import MASKED
 from attncourse.checks.findings import Finding
 from attncourse.checks.safe_run import FaultFound, call, draw, has_own_lines, run
 from attncourse.tracing.operations import Operation, SourceLine
@@ -35,7 +33,6 @@ from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 # A forward that makes fewer tensors has only been begun: queries, keys, values, scores, weights
 FULL_ATTEMPT = 5
 MANY_TOKENS = 67  # longer than any context_length that a lesson writes into a mask by hand
-LEVEL = 200.0  # of scores: exp of 89 is already too large for float32
 FAR = 1e6  # how far apart scores are: further than the numbers that people mask with
 
 
@@ -149,16 +146,8 @@ def _wrong_names(
 
 def _wrong_shape(pair: Comparison, name: str, have: Tensor, want: Tensor) -> Finding:
     sizes = {k: v for k, v in pair.sizes().items() if k.startswith("d_") or "head" in k}
-    meaning = "d_out is the width of one head"
-    if name.startswith("out_proj"):
-        meaning = "out_proj takes the merged heads"
-    elif pair.right is MultiHeadAttention:
-        meaning = "d_out is the width of all heads together"
-    if have.shape == want.shape[::-1]:
-        meaning = "nn.Linear takes the width of its input first"
-    facts = {"name": name, "have": tuple(have.shape), "want": tuple(want.shape)}
-    line = pair.line_of_parameter(name)
-    return Finding("parameters.shape", line, {**facts, "sizes": sizes, "meaning": meaning})
+    facts = {"name": name, "have": tuple(have.shape), "want": tuple(want.shape), "sizes": sizes}
+    return Finding("parameters.shape", pair.line_of_parameter(name), facts)
 
 
 def initial_values(pair: Comparison) -> Finding | None:
@@ -170,20 +159,19 @@ def initial_values(pair: Comparison) -> Finding | None:
     names = pair.make.parameter_names(mine, dict(ours.named_parameters())).values()
     twins = dict(other.named_parameters())
     matrices = {n: p.detach() for n, p in mine.named_parameters() if n in names and p.ndim == 2}
+    before: dict[str, Tensor] = {}
     for name, matrix in matrices.items():
-        if bool((matrix == matrix.flatten()[0]).all()):
-            how = f"are all {matrix.flatten()[0]:.4g} at the beginning"
-        elif not 1e-6 < float(matrix.abs().max()) < 20:  # nn.Linear draws them below 1
-            how = f"are as large as {float(matrix.abs().max()):.3g} at the beginning"
+        alike = [n for n, m in before.items() if m.shape == matrix.shape and m.equal(matrix)]
+        before[name] = matrix
+        if not 1e-6 < float(matrix.std()) < 20:  # nn.Linear draws them below 1
+            how = f"are {matrix.flatten()[0]:.4g} and the like at the beginning"
         elif matrix.equal(twins[name]):
             how = "are the same in each new module"
+        elif alike:
+            how = f"are those of {alike[0]} at the beginning"
         else:
             continue
         return Finding("init.values", pair.line_of_parameter(name), {"name": name, "how": how})
-    for (a, first), (b, second) in itertools.combinations(matrices.items(), 2):
-        if first.shape == second.shape and first.equal(second):
-            facts = {"name": b, "how": f"are those of {a} at the beginning"}
-            return Finding("init.values", pair.line_of_parameter(b), facts)
     return None
 
 
@@ -206,24 +194,6 @@ def two_runs(pair: Comparison) -> Finding | None:
         return Finding("state", where.line if where else None)
     code = "dropout.eval" if "dropout" in drawn[0].name else "random"
     return Finding(code, drawn[0].line, {"operation": drawn[0].name})
-
-
-def equal_scores(pair: Comparison) -> Finding | None:
-    """With all scores at 0 each result is the mean of the values so far."""
-    mine, ours = pair.build(1)
-    weights = pair.weights(1, W_key=torch.zeros(HEAD_DIM, pair.d_in(1)))
-    x = pair.marked_tokens()
-    have = pair.run(mine, x, weights, 1)
-    if close(have, run(ours, x, weights), 1e-4) or pair.usual_difference is not None:
-        return None
-    line = pair.first_line(mine, x, _masks_a_row, weights)
-    return Finding("mask.zeros", line) if line else None
-
-
-def _masks_a_row(operation: Operation) -> bool:
-    values = operation.values
-    square = values.shape[-2:] == (NUM_TOKENS, NUM_TOKENS)
-    return square and bool((values < MASKED).all(dim=-1).any())
 
 
 def the_whole(pair: Comparison) -> Finding | None:
@@ -300,17 +270,6 @@ def _line_without_gradient(
     return None
 
 
-def one_width(pair: Comparison) -> Finding | None:
-    """Tokens as wide as the result: x may be added to it, or be written into, only there."""
-    if pair.one_width:
-        return None
-    pair.one_width = True
-    try:
-        return pair.difference(*pair.build(), pair.usual_x())
-    finally:
-        pair.one_width = False
-
-
 def many_tokens(pair: Comparison) -> Finding | None:
     """A text longer than context_length, and a longer context than usual."""
     mine, _ = pair.build()
@@ -333,8 +292,6 @@ def large_scores(pair: Comparison) -> Finding | None:
     mine, _ = pair.build(1)
     x = pair.marked_tokens()
     x[:, :, NUM_TOKENS] = 1  # one column is the same for all tokens
-    if wrong := _rows_far_apart(pair, mine, x):
-        return wrong
     for near, far in ((0.0, FAR), (-FAR, 0.0)):
         W_query, W_key = torch.zeros(2, HEAD_DIM, pair.d_in(1))
         W_query[0, NUM_TOKENS] = HEAD_DIM**0.5
@@ -355,22 +312,12 @@ def large_scores(pair: Comparison) -> Finding | None:
     }
     x = pair.usual_x()
     have = pair.run(mine, x, weights, pair.most_heads)
+    if have.isnan().any():
+        pair.note("note.scores")
     if close(have, run(ours, x, weights), 2e-3) or have.isnan().any():
         return None
     where = pair.first_difference(mine, x, weights, pair.most_heads)
     return Finding("scores.large", where.line if where else None)
-
-
-def _rows_far_apart(pair: Comparison, mine: nn.Module, x: Tensor) -> Finding | None:
-    """Find a softmax by hand that fails where the scores of a row are all alike, but far from 0."""
-    W_query, W_key = torch.zeros(2, HEAD_DIM, pair.d_in(1))
-    levels = LEVEL * torch.tensor([(-1.0) ** token for token in range(NUM_TOKENS)])
-    W_query[0, :NUM_TOKENS], W_key[0, NUM_TOKENS] = HEAD_DIM**0.5 * levels, 1
-    matrices = {"W_query": W_query, "W_key": W_key}
-    if not pair.attn_weights_of(mine, x, 1, **matrices).isnan().any():
-        return None
-    line = pair.first_line(mine, x, lambda o: o.name.startswith("exp"), pair.weights(1, **matrices))
-    return Finding("softmax.largest", line, {"level": LEVEL}) if line else None
 
 
 def _is_filled(operation: Operation) -> bool:

@@ -21,12 +21,11 @@ from attncourse.checks.diagnosis.labeled_run import (
     PARTS,
     LabeledRun,
     close_or_nan,
-    cut_at,
     divided,
     holds,
     ratio_of,
 )
-from attncourse.checks.diagnosis.quantities import MASKED, Match, find, find_any
+from attncourse.checks.diagnosis.quantities import Match, find, find_any
 from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import Operation
 from attnlib.functional import causal_mask
@@ -142,12 +141,6 @@ def another_attention(run: LabeledRun, operation: Operation) -> Finding | None:
             return _scaled_before(run) or run.at(operation, "scale.wrong", **_factors(run, factor))
         wrong = scale_finding(run, factor)
         return run.at(operation, wrong.code, **wrong.facts)
-    for mask in (~future, future, ~future | torch.eye(len(future), dtype=torch.bool)):
-        weights = (run.root * q @ k.mT + mask).softmax(dim=-1)
-        if holds(operation.values, weights @ v):
-            return run.at(mask_maker(run, operation) or operation, "mask.added")
-    if operation.values.isnan().all():
-        return run.at(mask_maker(run, operation) or operation, "mask.everything")
     return None
 
 
@@ -224,11 +217,6 @@ def weights_and_others(run: LabeledRun, operation: Operation) -> Finding | None:
         if holds(operation.values, weights @ run.right(name)):
             return run.at(_twin_of(run, name) or operation, "values.other", name=name)
     if holds(operation.values, weights.mT @ run.right("values")):
-        return run.at(operation, "weights.transposed")
-    values = operation.values
-    held = run.held(operation)
-    number = next(n for n, label in held.items() if label.name == "attn_weights")
-    if len(held) == 1 and torch.equal(values, run.operations[number].values.mT):
         return run.at(operation, "weights.transposed")
     return None
 
@@ -311,61 +299,21 @@ def softmax_of_other_axes(run: LabeledRun, operation: Operation) -> Finding | No
     if values.shape != old.shape or before.layout is None:
         return None
     for dim, axes in enumerate(before.layout):
-        if axes == "j" and close_or_nan(values, (-old).softmax(dim=dim)):
-            return run.at(operation, "scale.wrong", factor=-before.factor, right=run.root)
         if close_or_nan(values, old.softmax(dim=dim)):
             if axes == "j":
                 return None
             if axes == "i" and is_transposed(before):
                 return run.at(list(run.chain(number))[-1], "scores.transposed")
             return run.at(operation, "softmax.axis", axes=axes)
-    if close_or_nan(values, old.flatten().softmax(0).view(old.shape)):
-        return run.at(operation, "softmax.axis", axes="bhij")
     return None
 
 
 def no_softmax(run: LabeledRun, operation: Operation) -> Finding | None:
     """Find scores that meet the values as they are."""
-    number, before = run.the_scores(operation)
-    if "values" not in run.names(operation):
-        return None
-    scores = run.operations[number].values.double()
-    plain = before.factor * run.right("scores")
-    made = [scores.nan_to_num(neginf=0.0) @ run.right("values")] if scores.ndim == 4 else []
-    made.append(plain.masked_fill(causal_mask(plain.shape[-1]), 0.0) @ run.right("values"))
-    made.append(plain @ run.right("values"))
-    shown = operation.values
-    infinite = bool(shown.isnan().any() or shown.isinf().any())
-    if infinite or any(holds(shown, one) for one in made):
-        return run.at(operation, "softmax.none")
-    return None
+    return run.at(operation, "softmax.none") if "values" in run.names(operation) else None
 
 
 # Scores come in: the mask
-
-
-def everything_masked(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find an operation that masks every score of some tokens."""
-    number, before = run.the_scores(operation)
-    values, old = operation.values, run.operations[number].values
-    if values.shape != old.shape or run.is_good(operation.number):
-        return None
-    rows = (values < MASKED).all(dim=-1)
-    if not rows.any() or bool((old < MASKED).all(dim=-1).any()) or before.index["j"].numel() < 2:
-        return None
-    makers = [mask_maker(run, operation, {"__invert__", "bitwise_not", "rsub", "__rsub__"})]
-    makers += [mask_maker(run, operation)]
-    # the maker is at fault only if it already has such a row; else it is what is done with it
-    for maker in makers:
-        if maker is not None and _masks_a_row(maker.values):
-            return run.at(maker, "mask.everything")
-    return run.at(operation, "mask.everything")
-
-
-def _masks_a_row(mask: Tensor) -> bool:
-    if mask.ndim < 2 or mask.dtype is torch.bool or not mask.is_floating_point():
-        return mask.ndim > 1 and bool((mask != 0).all(dim=-1).any())
-    return bool((mask < MASKED).all(dim=-1).any())
 
 
 def wrong_keys_of_one_query(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -374,11 +322,8 @@ def wrong_keys_of_one_query(run: LabeledRun, operation: Operation) -> Finding | 
     if not takes_softmax(run, operation) or what_is_wrong(run, before) != "keys":
         return None
     keys = before.index["j"].expand(masked_in(before).shape)[~masked_in(before)].tolist()
-    first = list(run.chain(number))[-1]
-    cut = [n for n, f in run.labels.items() if f and f.name == "keys" and n < first.number]
-    cut_here = cut_at(run, max(cut), "t") if cut else None
     facts = {"token": int(before.index["i"]), "low": min(keys), "high": max(keys)}
-    return run.at(cut_here or first, "mask.rows", **facts)
+    return run.at(list(run.chain(number))[-1], "mask.rows", **facts)
 
 
 def mask_of_other_places(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -391,9 +336,6 @@ def mask_of_other_places(run: LabeledRun, operation: Operation) -> Finding | Non
     if not masked.any():
         return None
     chain = list(run.chain(number))
-    past = (before.index["j"] < before.index["i"]).expand(masked.shape)
-    if is_transposed(before) and masked.equal(past):
-        return run.at(chain[-1], "scores.transposed")
     maskers = [
         later
         for later, earlier in itertools.pairwise(chain)
@@ -443,7 +385,6 @@ def nothing_masked(run: LabeledRun, operation: Operation) -> Finding | None:
     return (
         _masked_and_dropped(run, operation, before)
         or _masked_after_softmax(run, operation)
-        or _added(run, number)
         or run.at(_empty_mask(run, number) or operation, "mask.none")
     )
 
@@ -464,21 +405,14 @@ def _masked_and_dropped(run: LabeledRun, operation: Operation, before: Match) ->
 
 def _masked_after_softmax(run: LabeledRun, operation: Operation) -> Finding | None:
     """Find a mask that comes after softmax."""
+    rows = operation.values.sum(dim=-1)
+    if not torch.allclose(rows, torch.ones_like(rows), atol=1e-4):
+        return None
     for other in run.operations[operation.number + 1 :]:
-        values = other.values
-        if other.number not in run.leads_here & run.from_x or values.ndim < 2:
-            continue
-        size = values.shape[-1]
-        if size < 2 or values.shape[-2] != size:
-            continue
-        masked = values[..., causal_mask(size)]
-        if bool(((masked == 0) | masked.isinf() | masked.isnan()).all()):
-            softmax = any(
-                torch.allclose(made.values.sum(dim=-1), torch.ones_like(made.values.sum(dim=-1)))
-                for n in run.parents(other)
-                if (made := run.operations[n]).values.shape == values.shape
-            )
-            return run.at(other, "mask.after-softmax" if softmax else "softmax.wrong")
+        future = causal_mask(operation.values.shape[-1])
+        same = other.number in run.leads_here and other.values.shape == operation.values.shape
+        if same and future.any() and bool((other.values[..., future] == 0).all()):
+            return run.at(other, "mask.after-softmax")
     return None
 
 
@@ -489,19 +423,6 @@ def _empty_mask(run: LabeledRun, number: int) -> Operation | None:
         masks = [run.operations[n].values for n in later.parents if n not in run.from_x]
         if any(mask.shape[-2:] == (size, size) for mask in masks):
             return later
-    return None
-
-
-def _added(run: LabeledRun, number: int) -> Finding | None:
-    """Find a mask without any -inf that is added to the scores."""
-    future = causal_mask(run.right("scores").shape[-1])
-    for later in run.chain(number):
-        for n in (n for n in later.parents if n not in run.from_x):
-            values = run.operations[n].values
-            if values.shape[-2:] != future.shape:
-                continue
-            if set(values.flatten().tolist()) == {0, 1} and "add" in later.name:
-                return run.at(later, "mask.added")
     return None
 
 

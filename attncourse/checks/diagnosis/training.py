@@ -33,10 +33,7 @@ def training_without_dropout(pair: Comparison) -> Finding | None:
     module = mine if wrong_in == "training" else calm_module
     where = pair.first_difference(module, x, weights, pair.most_heads)
     if where is not None and where.code == "mask.none":
-        module = calm_module if wrong_in == "training" else mine
-        labeled = pair.labeled_run(module, x, weights, pair.most_heads)
-        line = labeled.first_line_of_masked_scores() if labeled else None
-        return Finding("mask.training", line or where.line, {"other": wrong_in})
+        return Finding("mask.training", where.line, {"other": wrong_in})
     return Finding("training", where.line if where else None)
 
 
@@ -142,19 +139,11 @@ def _pattern(first: Tensor, second: Tensor) -> Finding | None:
     """Return what is wrong with the places at which two calls dropped weights."""
     if first.equal(second):
         return Finding("dropout.fixed")
-    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
-    heads = first[..., visible].float().mean(dim=-1)
-    rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
-    columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
-    shares = {"in whole heads": heads, "in whole rows": rows, "in whole columns": columns}
-    for what, share in shares.items():
-        if bool(((share == 0) | (share == 1)).all()):
+    row = first[:, :, -1]  # the last query, which may attend to all tokens: (b, num_heads, keys)
+    for dim, what in enumerate(("the same in all sequences", "the same in all heads", "in rows")):
+        if row.shape[dim] > 1 and bool((row.amax(dim=dim) == row.amin(dim=dim)).all()):
             return Finding("dropout.together", None, {"what": what})
-    alike = {"the same in all heads": first[:, :1], "the same in all sequences": first[:1]}
-    for what, one in alike.items():
-        if first.equal(one.expand_as(first)) and one.shape != first.shape:
-            return Finding("dropout.together", None, {"what": what})
-    if abs(float(heads.mean()) - DROPOUT) > SHARE_OFF:
+    if abs(float(row.float().mean()) - DROPOUT) > SHARE_OFF:
         return Finding("dropout.share", None, {"p": DROPOUT})
     return None
 
