@@ -52,25 +52,21 @@ class Comparison:
     # Sizes
 
     @property
-    def head_counts(self) -> tuple[int, ...]:
-        """One head first: there, splitting and merging do nothing."""
-        return (1,) if self.right is CausalAttention else (1, NUM_HEADS)
-
-    @property
     def most_heads(self) -> int:
         """How many heads the usual run has."""
-        return self.head_counts[-1]
+        return 1 if self.right is CausalAttention else NUM_HEADS
 
-    def d_in(self, num_heads: int | None = None) -> int:
+    def d_in(self, num_heads: int = 0) -> int:
         """Return the width of the tokens."""
-        return self.width(num_heads or self.most_heads) if self.one_width else D_IN
+        return self.width(num_heads) if self.one_width else D_IN
 
-    def width(self, num_heads: int = NUM_HEADS) -> int:
+    def width(self, num_heads: int = 0) -> int:
         """Return how many columns the result has."""
-        return HEAD_DIM if self.right is CausalAttention else num_heads * HEAD_DIM
+        return (num_heads or self.most_heads) * HEAD_DIM
 
-    def sizes(self, num_heads: int = NUM_HEADS, num_tokens: int = NUM_TOKENS) -> dict[str, int]:
+    def sizes(self, num_heads: int = 0, num_tokens: int = NUM_TOKENS) -> dict[str, int]:
         """Return the sizes by name."""
+        num_heads = num_heads or self.most_heads
         sizes = {"b": B, "num_tokens": num_tokens, "d_in": self.d_in(num_heads)}
         sizes["context_length"] = CONTEXT_LENGTH
         if self.right is not CausalAttention:
@@ -81,7 +77,7 @@ class Comparison:
 
     # Modules and their parameters
 
-    def arguments(self, num_heads: int = NUM_HEADS, **options: Any) -> dict[str, Any]:
+    def arguments(self, num_heads: int = 0, **options: Any) -> dict[str, Any]:
         """Return what a module is made with."""
         sizes = self.sizes(num_heads) | {"dropout": 0.0}
         taken = inspect.signature(self.right).parameters
@@ -89,10 +85,10 @@ class Comparison:
         return arguments | options  # no qkv_bias: False must be the default
 
     def build(
-        self, num_heads: int | None = None, training: bool = False, **options: Any
+        self, num_heads: int = 0, training: bool = False, **options: Any
     ) -> tuple[nn.Module, nn.Module]:
         """Return a module of the learner's class, and one of ours in eval."""
-        arguments = self.arguments(num_heads or self.most_heads, **options)
+        arguments = self.arguments(num_heads, **options)
         drawn = torch.default_generator.get_state()
         mine = self.make(**arguments)
         self._made[id(mine)] = mine, arguments, drawn
@@ -100,12 +96,12 @@ class Comparison:
             part.training = training
         return mine, self._ours(tuple(arguments.items()))
 
-    def weights(self, num_heads: int = NUM_HEADS, **matrices: Tensor) -> dict[str, Tensor]:
+    def weights(self, num_heads: int = 0, **matrices: Tensor) -> dict[str, Tensor]:
         """Return the three projections, under the names of this class; out_proj does nothing.
 
         Each is (num_heads * head_dim, d_in), and random where it is not given.
         """
-        named = {}
+        named, num_heads = {}, num_heads or self.most_heads
         for seed, name in enumerate(PROJECTIONS, start=10):
             random = draw(num_heads * HEAD_DIM, self.d_in(num_heads), seed=seed) / 3
             matrix = matrices.get(name, random)
@@ -139,7 +135,7 @@ class Comparison:
         mine: nn.Module,
         x: Tensor,
         weights: Mapping[str, Tensor] = NO_WEIGHTS,
-        num_heads: int = NUM_HEADS,
+        num_heads: int = 0,
         when: str = "",
     ) -> Tensor:
         """Run the learner's module; a result of another shape or dtype is FaultFound too."""
@@ -161,14 +157,14 @@ class Comparison:
         """Return random tokens for the most heads."""
         return draw(B, num_tokens, self.d_in(), seed=1)
 
-    def marked_tokens(self, b: int = B, num_heads: int = 1) -> Tensor:
+    def marked_tokens(self, b: int = B, num_heads: int = 0) -> Tensor:
         """Return tokens that carry their marks, (b, num_tokens, d_in); the rest is random."""
         x = draw(b, NUM_TOKENS, self.d_in(num_heads), seed=1)
         x[:, :, :NUM_TOKENS] = torch.eye(NUM_TOKENS)
         return x
 
     def attn_weights_of(
-        self, mine: nn.Module, x: Tensor, num_heads: int, **matrices: Tensor
+        self, mine: nn.Module, x: Tensor, num_heads: int = 0, **matrices: Tensor
     ) -> Tensor:
         """Return the attention weights, read off the result: (b, num_heads, num_tokens, head_dim).
 
@@ -177,7 +173,7 @@ class Comparison:
         token j % num_tokens weighs in it.
         """
         marks = torch.eye(NUM_TOKENS, self.d_in(num_heads))
-        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads, 1)
+        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads or self.most_heads, 1)
         weights = self.weights(num_heads, W_value=copies, **matrices)
         return split_heads(self.run(mine, x, weights, num_heads).detach(), HEAD_DIM)
 
@@ -230,7 +226,6 @@ class Comparison:
         mine: nn.Module,
         x: Tensor,
         weights: Mapping[str, Tensor],
-        num_heads: int,
         stopped: bool = False,
     ) -> LabeledRun | None:
         """Return a run's operations, stopped or not, with what each of them made."""
@@ -241,45 +236,37 @@ class Comparison:
             number = len(recording.operations) - 1
         if number is None or start is None:
             return None
-        named = quantities(x, weights, num_heads)
-        sizes = self.sizes(num_heads, x.shape[1])
+        named = quantities(x, weights, self.most_heads)
+        sizes = self.sizes(num_tokens=x.shape[1])
         return LabeledRun(recording.operations, number, start, named, sizes)
 
     def first_difference(
-        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor], num_heads: int
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
     ) -> Finding | None:
         """Return the first line at which the learner's forward differs on this input."""
-        labeled = self.labeled_run(mine, x, weights, num_heads)
+        labeled = self.labeled_run(mine, x, weights)
         return first_difference(labeled) if labeled is not None else None
 
     def difference(
-        self,
-        mine: nn.Module,
-        ours: nn.Module,
-        x: Tensor,
-        num_heads: int = 0,
-        when: str = "",
+        self, mine: nn.Module, ours: nn.Module, x: Tensor, when: str = ""
     ) -> Finding | None:
         """Return where forward differs, if both results are not the same."""
-        weights, num_heads = self.random_weights(ours), num_heads or self.most_heads
-        if close(self.run(mine, x, weights, num_heads, when), run(ours, x, weights), 1e-4):
+        weights = self.random_weights(ours)
+        if close(self.run(mine, x, weights, when=when), run(ours, x, weights), 1e-4):
             return None
-        where = self.first_difference(mine, x, weights, num_heads)
-        return where or Finding("result.differs")
+        return self.first_difference(mine, x, weights) or Finding("result.differs")
 
     def usual_run(self, stopped: bool = False) -> LabeledRun | None:
         """Return the labelled usual run."""
         mine, ours = self.build()
         weights = self.random_weights(ours)
-        return self.labeled_run(mine, self.usual_x(), weights, self.most_heads, stopped)
+        return self.labeled_run(mine, self.usual_x(), weights, stopped)
 
     @cached_property
     def usual_difference(self) -> Finding | None:
         """The first line at which forward differs on the usual random input."""
         mine, ours = self.build()
-        return self.first_difference(
-            mine, self.usual_x(), self.random_weights(ours), self.most_heads
-        )
+        return self.first_difference(mine, self.usual_x(), self.random_weights(ours))
 
     # Lines
 

@@ -13,6 +13,7 @@ from torch import nn
 from attncourse.checks.diagnosis import questions, training
 from attncourse.checks.diagnosis.comparison import Comparison
 from attncourse.checks.diagnosis.root_cause import root_cause
+from attncourse.checks.errors import finding_of
 from attncourse.checks.findings import Finding
 from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
 from attncourse.checks.module_factory import NO_NAMES, Given, ModuleFactory
@@ -20,7 +21,6 @@ from attncourse.checks.safe_run import FaultFound
 from attncourse.checks.sentences import cause_of, details, sentence
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
-from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
 
 
@@ -83,8 +83,8 @@ def examine(
         with guarded(seconds), seeded(0):
             answers.ask_all()
     except TimeIsUp as error:
-        slow = Finding("time", _where_time_ran_out(error), question=answers.now)
-        answers.faults.insert(0, slow)
+        slow = finding_of(locate(error))
+        answers.faults.insert(0, replace(slow, question=answers.now))
     return answers.verdict()
 
 
@@ -165,12 +165,3 @@ def _ask(question: Question, pair: Comparison) -> Finding | None:
         with suppress(FaultFound):
             found = root_cause(found, pair)
     return found and replace(found, question=question.name)
-
-
-def _where_time_ran_out(error: BaseException) -> SourceLine | None:
-    """Return where it was stopped first: a second alarm may ring while we look at the first."""
-    failure = locate(error)
-    while not failure.line and error.__context__ is not None:
-        error = error.__context__
-        failure = locate(error)
-    return SourceLine(failure.function, failure.line, failure.source) if failure.line else None

@@ -8,7 +8,6 @@ numbers of the run confirm gives the sentence. If none does, the sentence says w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from attncourse.checks.diagnosis import layout_causes as layout
@@ -46,7 +45,6 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {  # by what comes in
     "all parts": (layout.tokens_before_heads, scores.another_attention),
     "attn_weights": (scores.weights_and_others,),
     "parts": (scores.another_attention, layout.tokens_before_heads, scores.another_product),
-    "context_vec": (layout.wrong_bias,),
     "result": (layout.out_proj_again,),
 }
 
@@ -55,7 +53,7 @@ def stage(names: set[str]) -> str:
     """Return what comes into an operation, by the names of the quantities."""
     if set(PARTS) <= names:
         return "all parts"
-    for name in ("projections", "scores", "steps of softmax", "attn_weights"):
+    for name in ("scores", "steps of softmax", "attn_weights"):
         if name in names:
             return name
     if names and names <= set(PARTS):
@@ -70,8 +68,6 @@ def cause(run: LabeledRun, operation: Operation) -> Finding | None:
         return None
     known = stage(names)
     for rule in (*ALWAYS, *CAUSES.get(known, ())):
-        if rule is layout.wrong_bias and "result" not in run.named:
-            continue
         found = rule(run, operation)
         if found is not None:
             return found
@@ -81,7 +77,6 @@ def cause(run: LabeledRun, operation: Operation) -> Finding | None:
 # What an operation should make of what comes in, for the sentence that names no cause
 MAKES = {
     "x": "queries, keys or values, each by its own layer",
-    "projections": "queries, keys and values, in this order",
     "scores": "attention weights, the softmax of the masked and scaled scores over the keys",
     "steps of softmax": "attention weights, the softmax over the keys",
     "all parts": "context vectors",
@@ -103,11 +98,8 @@ def observed(run: LabeledRun, operation: Operation, known: str) -> Finding:
 
 def first_difference(run: LabeledRun) -> Finding | None:
     """Return the first line that differs from attention; None if nothing can be said."""
-    if run.is_good(run.result) and not _repeats(run, run.result):
+    if run.is_good(run.result):
         return layout.ends_too_early(run)
-    empty = any(not run.operations[n].values.numel() for n in run.leads_here & run.from_x)
-    unwritten = None if empty else layout.unwritten(run)
-    run.labels = {n: None if _repeats(run, n) else label for n, label in run.labels.items()}
     bad, new = {run.result}, [run.result]
     while new:
         for parent in run.parents(run.operations[new.pop()]):
@@ -119,8 +111,8 @@ def first_difference(run: LabeledRun) -> Finding | None:
         if not bad.intersection(run.operations[number].parents):
             found = cause(run, run.operations[number])
             if found is not None:
-                return found if unwritten is None else unwritten
-    return unwritten
+                return found
+    return None
 
 
 def first_difference_before_an_error(run: LabeledRun) -> Finding | None:
@@ -138,23 +130,6 @@ def first_difference_before_an_error(run: LabeledRun) -> Finding | None:
 
 
 BEFORE_AN_ERROR = ("split", "scores", "values", "merge", "order", "parts")
-
-
-def _repeats(run: LabeledRun, number: int) -> bool:
-    """Return whether a result or context vectors hold the same numbers for several tokens."""
-    label, values = run.labels.get(number), run.operations[number].values
-    if label is None or label.layout is None:
-        return False
-    if label.name == "values":  # values may be repeated on purpose, but not by a product
-        before = number
-        while not re.search(r"matmul|bmm|einsum|sum", run.operations[before].name):
-            parents = run.parents(run.operations[before])
-            if len(parents) != 1:
-                return False
-            (before,) = parents
-    elif label.name not in ("context_vec", "result"):
-        return False
-    return any(not axes and size > 1 for axes, size in zip(label.layout, values.shape, strict=True))
 
 
 def _is_partly_filled(run: LabeledRun, number: int) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from attncourse.checks.diagnosis.labeled_run import ASSIGNS, PARTS, LabeledRun, holds, made_at
+from attncourse.checks.diagnosis.labeled_run import PARTS, LabeledRun, holds, made_at
 from attncourse.checks.diagnosis.quantities import Match
 from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import Operation
@@ -111,16 +111,6 @@ def out_proj_again(run: LabeledRun, operation: Operation) -> Finding | None:
     return run.at(operation, "out_proj.twice") if again else None
 
 
-def wrong_bias(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find a result that is right but for the bias of out_proj."""
-    made, right = run.operations[run.result].values, run.right("result")
-    if made.shape == right.shape:
-        off = (made - right).flatten(0, 1)
-        if float(off.abs().max()) > 1e-4 and torch.allclose(off, off[:1], atol=1e-4):
-            return run.at(operation, "out_proj.bias")
-    return None
-
-
 def ends_too_early(run: LabeledRun) -> Finding | None:
     """Find a result that is right as far as it goes, and not the end."""
     label, operation = run.labels[run.result], run.operations[run.result]
@@ -128,7 +118,7 @@ def ends_too_early(run: LabeledRun) -> Finding | None:
     if label is None:
         return None
     if label.name == target:
-        return wrong_bias(run, operation) if target == "result" else None
+        return None
     if target == "result" and label.name == "context_vec":
         return run.at(operation, "out_proj.missing")
     return run.at(operation, "result.other", name=label.name)
@@ -151,21 +141,4 @@ def shape_of_the_result(run: LabeledRun) -> Finding | None:
     for dim, axes in enumerate(label.layout):
         if "h" in axes and "d" not in axes:
             return run.at(operation, "merge.axis", dim=dim)
-    return None
-
-
-def unwritten(run: LabeledRun) -> Finding | None:
-    """Find rows or columns of the result into which nothing was ever written."""
-    writes = [n for n in sorted(run.leads_here & run.from_x) if run.operations[n].name in ASSIGNS]
-    again = {run.operations[number].parents[0] for number in writes}
-    for number in (n for n in writes[::-1] if n not in again):
-        begun = end = run.operations[number]
-        while begun.name in ASSIGNS and begun.parents:
-            begun = run.operations[begun.parents[0]]
-        if begun.number in run.from_x or begun.values.shape != end.values.shape:
-            continue
-        same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
-        whole = (same.movedim(a, 0).flatten(1).all(1).any() for a in range(same.ndim))
-        if not same.all() and any(whole):
-            return run.at(end, "result.unwritten", filler=begun.name)
     return None

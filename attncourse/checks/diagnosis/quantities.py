@@ -45,7 +45,6 @@ AXES = {
     "j": "keys",
     "d": "columns",
     "c": "columns",
-    "p": "parts",
 }
 
 
@@ -152,7 +151,6 @@ def quantities(
     attn_weights = masked.softmax(dim=-1)
     context_vec = attn_weights @ values
     shifted = masked - masked.amax(dim=-1, keepdim=True)
-    together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
     rows = (
         masked.amax(dim=-1),
         masked.exp().sum(dim=-1),
@@ -171,14 +169,13 @@ def quantities(
         "attn_weights": _alike("attn_weights", "bhij", attn_weights),
         "context_vec": _alike("context_vec", "bhtd", context_vec),
         "steps of softmax": steps,
-        "projections": _alike("projections", "btphd", together),
     }
     if "out_proj.weight" in weights:
         weight, bias = (
             weights[f"out_proj.{kind}"].detach().double() for kind in ("weight", "bias")
         )
         joined = merge_heads(context_vec) @ weight.T
-        named["result"] = _alike("result", "btc", joined + bias, joined)
+        named["result"] = _alike("result", "btc", joined + bias)
     return named
 
 

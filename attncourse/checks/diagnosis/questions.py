@@ -183,14 +183,14 @@ def two_runs(pair: Comparison) -> Finding | None:
     mine, ours = pair.build()
     weights, x = pair.random_weights(ours), pair.usual_x()
     torch.default_generator.manual_seed(1)
-    first = pair.run(mine, x, weights, pair.most_heads)
+    first = pair.run(mine, x, weights)
     torch.default_generator.manual_seed(2)
-    second = pair.run(mine, x, weights, pair.most_heads)
+    second = pair.run(mine, x, weights)
     if first.equal(second) or (first.isnan() & second.isnan() | (first == second)).all():
         return None
     drawn = [o for o in pair.operations(mine, x, weights) if RANDOM.search(o.name)]
     if not drawn:
-        where = pair.first_difference(mine, x, weights, pair.most_heads)  # the third call
+        where = pair.first_difference(mine, x, weights)  # the third call
         return Finding("state", where.line if where else None)
     code = "dropout.eval" if "dropout" in drawn[0].name else "random"
     return Finding(code, drawn[0].line, {"operation": drawn[0].name})
@@ -213,7 +213,7 @@ def the_whole(pair: Comparison) -> Finding | None:
                 kept[:, 1] = 0  # a token of zeros is one like any other
             kept.requires_grad_()
             x = kept.clone()
-            have = pair.run(mine, x, weights, pair.most_heads)
+            have = pair.run(mine, x, weights)
             want = run(ours, kept, weights)
             if not close(have, want, 1e-4):
                 return _difference(pair, mine, x.detach(), weights, want, options)
@@ -236,9 +236,9 @@ def _difference(
     options: Mapping[str, Any],
 ) -> Finding:
     fresh, _ = pair.build(**options)
-    if close(pair.run(fresh, x, weights, pair.most_heads), want, 1e-4):
+    if close(pair.run(fresh, x, weights), want, 1e-4):
         return Finding("state")  # earlier calls make the difference
-    where = pair.usual_difference or pair.first_difference(mine, x, weights, pair.most_heads)
+    where = pair.usual_difference or pair.first_difference(mine, x, weights)
     return where or Finding("result.differs")
 
 
@@ -290,7 +290,7 @@ def many_tokens(pair: Comparison) -> Finding | None:
 def large_scores(pair: Comparison) -> Finding | None:
     """Scores far apart: what masks must be lower than any score, as -inf is."""
     mine, _ = pair.build(1)
-    x = pair.marked_tokens()
+    x = pair.marked_tokens(num_heads=1)
     x[:, :, NUM_TOKENS] = 1  # one column is the same for all tokens
     for near, far in ((0.0, FAR), (-FAR, 0.0)):
         W_query, W_key = torch.zeros(2, HEAD_DIM, pair.d_in(1))
@@ -311,12 +311,12 @@ def large_scores(pair: Comparison) -> Finding | None:
         for name, weight in pair.random_weights(ours).items()
     }
     x = pair.usual_x()
-    have = pair.run(mine, x, weights, pair.most_heads)
+    have = pair.run(mine, x, weights)
     if have.isnan().any():
         pair.note("note.scores")
     if close(have, run(ours, x, weights), 2e-3) or have.isnan().any():
         return None
-    where = pair.first_difference(mine, x, weights, pair.most_heads)
+    where = pair.first_difference(mine, x, weights)
     return Finding("scores.large", where.line if where else None)
 
 
@@ -370,7 +370,7 @@ def another_dtype(pair: Comparison) -> Finding | None:
         mine, _ = pair.build()
         mine, x = mine.to(dtype), pair.usual_x().to(dtype)
         try:
-            pair.run(mine, x, num_heads=pair.most_heads)
+            pair.run(mine, x)
         except FaultFound as found:
             if found.finding.code in ("error.dtype", "result.dtype"):
                 pair.note("note.dtype", line=pair.line_of_dtype(mine, x) or found.line)

@@ -125,7 +125,7 @@ def _right_number(
         for one in held:
             one[name] = number
         with suppress(FaultFound):
-            return close(pair.run(mine, x, weights, pair.most_heads), want, 1e-4)
+            return close(pair.run(mine, x, weights), want, 1e-4)
         return False
 
     try:
@@ -161,7 +161,7 @@ def tensor_kept_on_self(finding: Finding, pair: Comparison) -> Finding | None:
             return None
         x = draw(sizes["b"], sizes["num_tokens"], pair.d_in(), seed=1)
         try:
-            pair.run(pair.build()[0], x, num_heads=pair.most_heads)
+            pair.run(pair.build()[0], x)
         except FaultFound:
             return None
     try:
@@ -223,13 +223,6 @@ def dropout_of_the_constructor(finding: Finding, pair: Comparison) -> Finding | 
     return finding.at(line or pair.line_of_parameter(path[0]))
 
 
-def seed_that_is_set(finding: Finding, pair: Comparison) -> Finding | None:
-    """Find the call of torch.manual_seed where random numbers repeat."""
-    repeats = finding.code == "dropout.fixed" or "same" in finding.facts.get("how", "")
-    line = pair.text.line_with(r"manual_seed\(") if repeats else None
-    return line and finding.at(line)
-
-
 def reason_of_the_shape(finding: Finding, pair: Comparison) -> Finding | None:
     """Find why a result has another shape."""
     labeled = pair.usual_run() if finding.code == "result.shape" else None
@@ -251,7 +244,6 @@ def end_of_forward(finding: Finding, pair: Comparison) -> Finding | None:
 RULES: tuple[Rule, ...] = (
     written_in_place,
     dropout_of_the_constructor,
-    seed_that_is_set,
     tensor_kept_on_self,
     number_on_self,
     number_of_the_notebook,

@@ -154,7 +154,6 @@ HIDDEN = {  # what one usual run does not show, or what stops it
     "frozen": ("        self.dropout", "        self.W_key.requires_grad_(False)\n        self.dropout", "parameters.frozen"),
     "tied": ("        self.out_proj", "        self.W_key = self.W_query\n        self.out_proj", "parameters.shared"),
     "zeros": ("        self.dropout", "        nn.init.zeros_(self.W_key.weight)\n        self.dropout", "init.values"),
-    "only where it fits": (PROJECTED, f"{PROJECTED}\n        if x.shape == context_vec.shape: return x", "result.other"),
 }  # fmt: skip
 
 
