@@ -104,8 +104,8 @@ class MultiheadAttention(nn.Module):
             outside [0, 1], shapes or devices do not fit, is_causal comes without attn_mask.
 
     PyTorch 2.13 answers some questions differently on its fast paths; here asking for the weights
-    never changes the result. A query that may attend to no key gets NaN, the average over nothing,
-    and is_causal never replaces attn_mask. There is no fast path, need_weights=False saves no work,
+    never changes the result. A query that may attend to no key gets weights and a context of 0, as
+    PyTorch's does with need_weights=False, and is_causal never replaces attn_mask. There is no fast path, need_weights=False saves no work,
     and nested tensors are refused. The layers of torch.nn take the class for their attention.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
@@ -266,7 +266,10 @@ class MultiheadAttention(nn.Module):
             key_padding_mask = key_padding_mask.view(b, 1, 1, num_keys)
             attn_scores = apply_mask(attn_scores, key_padding_mask, num_appended)
 
+        has_no_key = attn_scores.isneginf().all(-1, keepdim=True)  # (b, num_heads, num_queries, 1)
+        attn_scores = attn_scores.masked_fill(has_no_key, 0.0)
         attn_weights = attn_scores.softmax(-1)  # (b, num_heads, num_queries, num_positions)
+        attn_weights = attn_weights.masked_fill(has_no_key, 0.0)
         attn_weights = F.dropout(attn_weights, self.dropout, self.training)
         context_vec = attn_weights @ values  # (b, num_heads, num_queries, head_dim)
 

@@ -100,6 +100,22 @@ def test_equals_pytorch(kind, batch_first, how, monkeypatch):
     torch.testing.assert_close(results[1], results[0], **CLOSE)
 
 
+@pytest.mark.promise(number=32)
+@BATCH_FIRST
+def test_two_layers_with_padding_on_the_left_in_training(batch_first, monkeypatch):
+    """The first tokens of two sequences may attend to nothing, and poison no other token."""
+    theirs, ours = twins("Encoder", monkeypatch, batch_first=batch_first)
+    masks = {"mask": causal_mask(SOURCE), "src_key_padding_mask": padding(SOURCE).flip(1)}
+    results = []
+    for module in (theirs, ours):
+        x = text(SOURCE, batch_first, 2).requires_grad_()
+        out = module(x, **masks)
+        out.square().sum().backward()
+        results.append([out, x.grad, *(parameter.grad for parameter in module.parameters())])
+    assert results[0][0].isfinite().all()
+    torch.testing.assert_close(results[1], results[0], **CLOSE)
+
+
 def layer(**changes) -> nn.TransformerEncoderLayer:
     torch.manual_seed(1)
     built = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, 0.0, batch_first=True)

@@ -271,15 +271,19 @@ def test_drops_what_pytorch_drops(need_weights):
     torch.testing.assert_close(ours(*three_inputs(), need_weights=need_weights), expected)
 
 
-def test_a_query_that_may_see_nothing_gets_nan():
-    """Whether the weights are asked for or not: PyTorch gives NaN or a context of 0."""
-    ours = MultiheadAttention(8, 2, batch_first=True)
-    x, mask = torch.randn(B, QUERIES, 8), zeros(QUERIES, QUERIES).bool()
+@pytest.mark.promise(number=32)
+@pytest.mark.parametrize("num_keys", [QUERIES, 0])
+def test_a_query_without_a_key_gets_what_pytorch_gives_without_weights(num_keys):
+    """A context of 0; with need_weights=True PyTorch gives NaN."""
+    theirs, ours = twins(batch_first=True)
+    x, mask = torch.randn(B, QUERIES, EMBED_DIM), zeros(QUERIES, num_keys).bool()
     mask[1] = True
+    expected, _ = theirs(x, x[:, :num_keys], x[:, :num_keys], attn_mask=mask, need_weights=False)
     for need_weights in (True, False):
-        result, _ = ours(x, x, x, attn_mask=mask, need_weights=need_weights)
-        assert result[:, 1].isnan().all()
-        assert result[:, [0, *range(2, QUERIES)]].isfinite().all()
+        given = (x, x[:, :num_keys], x[:, :num_keys])
+        result, attn_weights = ours(*given, attn_mask=mask, need_weights=need_weights)
+        torch.testing.assert_close(result, expected)
+        assert attn_weights is None or attn_weights[:, 1].eq(0).all()
 
 
 # Bad arguments
