@@ -105,8 +105,9 @@ class MultiheadAttention(nn.Module):
 
     PyTorch 2.13 answers some questions differently on its fast paths; here asking for the weights
     never changes the result. A query that may attend to no key gets weights and a context of 0, as
-    PyTorch's does with need_weights=False, and is_causal never replaces attn_mask. There is no fast path, need_weights=False saves no work,
-    and nested tensors are refused. The layers of torch.nn take the class for their attention.
+    PyTorch's does with need_weights=False. is_causal never replaces attn_mask. There is no fast
+    path, need_weights=False saves no work, and nested tensors are refused. The layers of torch.nn
+    take the class for their attention.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)

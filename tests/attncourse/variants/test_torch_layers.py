@@ -101,6 +101,7 @@ def test_equals_pytorch(kind, batch_first, how, monkeypatch):
 
 
 @pytest.mark.promise(number=32)
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 @BATCH_FIRST
 def test_two_layers_with_padding_on_the_left_in_training(batch_first, monkeypatch):
     """The first tokens of two sequences may attend to nothing, and poison no other token."""
