@@ -24,8 +24,8 @@ def some_tokens(b: int = 2, num_tokens: int = 7) -> torch.Tensor:
     return torch.randint(17, (b, num_tokens), generator=torch.Generator().manual_seed(2))
 
 
-def by_hand(module: AttentionModel, tokens: torch.Tensor, muted: tuple = ()) -> torch.Tensor:
-    """Return the logits, head by head; heads in `muted`, (layer, head), add nothing."""
+def by_hand(module: AttentionModel, tokens: torch.Tensor, ablated: tuple = ()) -> torch.Tensor:
+    """Return the logits, head by head; heads in `ablated`, (layer, head), add nothing."""
     weights = module.state_dict()
     x = weights["token_embedding.weight"][tokens]
     x = x + weights["position_embedding.weight"][: tokens.shape[1]]
@@ -43,7 +43,7 @@ def by_hand(module: AttentionModel, tokens: torch.Tensor, muted: tuple = ()) -> 
             scores = queries @ keys.transpose(1, 2) / 5**0.5
             future = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
             context = scores.masked_fill(future, -torch.inf).softmax(-1) @ values
-            if (i, h) not in muted:
+            if (i, h) not in ablated:
                 added += context @ matrix["out_proj"][:, own].T
         x = x + added
     logits = x @ weights["read_out.weight"].T + weights["read_out.bias"]
@@ -62,18 +62,18 @@ def test_too_many_tokens_are_refused():
 
 
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
-def test_a_muted_head_adds_nothing(layer, head):
+def test_a_ablated_head_adds_nothing(layer, head):
     module = model()
     before = {name: weight.clone() for name, weight in module.state_dict().items()}
-    muted = ablate_head(module, layer, head)
-    expected = by_hand(module, some_tokens(), muted=((layer, head),))
-    torch.testing.assert_close(muted(some_tokens()), expected)
-    assert not torch.allclose(muted(some_tokens()), module(some_tokens()))
+    ablated = ablate_head(module, layer, head)
+    expected = by_hand(module, some_tokens(), ablated=((layer, head),))
+    torch.testing.assert_close(ablated(some_tokens()), expected)
+    assert not torch.allclose(ablated(some_tokens()), module(some_tokens()))
     assert all(torch.equal(weight, before[name]) for name, weight in module.state_dict().items())
-    assert muted.layers[layer].out_proj.weight.requires_grad
+    assert ablated.layers[layer].out_proj.weight.requires_grad
 
 
-def test_a_head_that_is_not_there_cannot_be_muted():
+def test_a_head_that_is_not_there_cannot_be_ablated():
     for layer, head, said in (
         (2, 0, "layer=2, but the model has layers 0 to 1"),
         (0, -1, "head=-1, but layer 0 has heads 0 to 2"),
@@ -96,12 +96,12 @@ def test_shape_comments_are_true():
     assert found.lies == found.unreached() == []
 
 
-def test_a_head_is_muted_at_some_places_only():
+def test_a_head_is_ablated_at_some_places_only():
     module, tokens = model(), some_tokens()
-    muted = ablate_head(module, 1, 2, positions=slice(2, 4))
+    ablated = ablate_head(module, 1, 2, positions=slice(2, 4))
     whole, silent = module.layers[1], ablate_head(module, 1, 2).layers[1]
     x = torch.randn(3, tokens.shape[1], whole.W_query.in_features).double()
-    some = muted.layers[1](x)
+    some = ablated.layers[1](x)
     torch.testing.assert_close(some[:, 2:4], silent(x)[:, 2:4])
     torch.testing.assert_close(some[:, :2], whole(x)[:, :2])
     torch.testing.assert_close(some[:, 4:], whole(x)[:, 4:])

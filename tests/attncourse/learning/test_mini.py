@@ -39,8 +39,8 @@ def check_experiments(model: MiniModel) -> None:
         own = (sentence.country.name, sentence.country.capital)
         looks = zip(reading.tokens, reading.weights[-1].tolist(), strict=True)
         assert sum(weight for token, weight in looks if token in own) > 0.85
-    muted = [first_word(model.read_ablated(sentence.text)) for sentence in asked]
-    right = sum(word == sentence.answer for word, sentence in zip(muted, asked, strict=True))
+    ablated = [first_word(model.read_ablated(sentence.text)) for sentence in asked]
+    right = sum(word == sentence.answer for word, sentence in zip(ablated, asked, strict=True))
     assert right <= len(asked) / len(COUNTRIES)
 
     put, pairs = 0, 0

@@ -40,7 +40,7 @@ def cell(box: Locator, name: str) -> Locator:
     return box.get_by_role("gridcell", name=f"{name}:")
 
 
-def test_a_head_is_muted_and_gets_the_numbers_of_another_country(open_box):
+def test_a_head_is_ablated_and_gets_the_numbers_of_another_country(open_box):
     box = open_box(reduced_motion="reduce")
     says(box, "The model goes on with Paris, 0.77. From “is”, L23H4 looks at France (0.90)")
     box.get_by_role("combobox", name="second sentence").select_option(ITALY)
@@ -97,7 +97,7 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     assert violations(page, once=True) == []
 
 
-def test_every_head_is_muted_in_turn_and_one_stands_out(open_box):
+def test_every_head_is_ablated_in_turn_and_one_stands_out(open_box):
     box = open_box()
     box.get_by_role("radio", name="what ablation does to Paris").check()
     says(box, "Of all 270, ablating L23H4 costs Paris most: 0.77 → 0.14. Half of them leave")
