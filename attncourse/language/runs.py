@@ -122,15 +122,15 @@ class Run:
     def head_write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
-        columns = split_last(self._out_proj(layer), self.size.head_dim)[:, head]
+        out_proj = matrix_of(self._block(layer).attention, "out_proj")
+        columns = split_last(out_proj, self.size.head_dim)[:, head]
         return _at(self.head_outputs[layer][0, :, head], at) @ columns.T
 
     def head_writes(self, at: int = -1) -> Tensor:
         """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
         self._require(0, 0, at)
-        matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.head_outputs))])
-        columns = split_last(matrices, self.size.head_dim)
-        return torch.einsum("lhd,lwhd->lhw", torch.cat(self.head_outputs)[:, at], columns)
+        every = torch.stack([self.head_write(*head, at) for head in self.size.heads])
+        return every.view(self.size.num_layers, self.size.num_heads, -1)
 
     def logit_attribution(self, word: str) -> Tensor:
         """Return what each head's write at the last token adds to a word's logit by itself.
@@ -142,10 +142,7 @@ class Run:
             (num_layers, num_heads).
         """
         scale = self.residual[-1][0, -1].square().mean().add(self.size.epsilon).rsqrt()
-        spoken = (
-            self.llama.unembedding[self.tokenizer.token_id(word)] * self.llama.final_norm.weight
-        )
-        added: Tensor = self.head_writes() @ spoken * scale
+        added: Tensor = self.head_writes() @ self._readers()[self.tokenizer.token_id(word)] * scale
         return added
 
     def attn_weights(self, layer: int, head: int | None = None) -> Tensor:
@@ -172,12 +169,12 @@ class Run:
         """Return a head's queries, (num_tokens, head_dim), with or without rotary positions."""
         return self._part("queries", layer, head, rotated)
 
-    def keys(self, layer: int, head: int, rotated: bool = True) -> Tensor:
-        """Return the keys that a head reads, (num_tokens, head_dim)."""
-        return self._part("keys", layer, head, rotated)
+    def keys(self, layer: int, head: int) -> Tensor:
+        """Return the keys of a head with rotary positions, (num_tokens, head_dim)."""
+        return self._part("keys", layer, head)
 
     def values(self, layer: int, head: int) -> Tensor:
-        """Return the values that a head reads, (num_tokens, head_dim)."""
+        """Return the values of a head, (num_tokens, head_dim)."""
         return self._part("values", layer, head, rotated=False)
 
     def attention_on(self, marked: Tensor) -> Tensor:
@@ -192,15 +189,18 @@ class Run:
         return on_marked[..., marked.any(dim=-1)].mean(dim=-1)
 
     def logit_lens(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
-        """Return the tokens that a head's write speaks for, the loudest first.
+        """Return the tokens whose logits a head's write raises most by itself, in this order.
 
-        It goes through the scale of the final norm and the embedding, as the whole stream does.
+        The write goes through the scale of the final norm and the unembedding, as the residual
+        stream does at the end.
         """
-        spoken = self.llama.unembedding @ (
-            self.head_write(layer, head, at) * self.llama.final_norm.weight
-        )
-        loudest = spoken.topk(how_many).indices.tolist()
-        return [word.strip() for word in self.tokenizer.token_texts(loudest)]
+        raised = self._readers() @ self.head_write(layer, head, at)
+        tokens = raised.topk(how_many).indices.tolist()
+        return [word.strip() for word in self.tokenizer.token_texts(tokens)]
+
+    def _readers(self) -> Tensor:
+        """Return for each token what the residual stream is multiplied with for its logit."""
+        return self.llama.unembedding * self.llama.final_norm.weight  # (vocabulary, width)
 
     def ablate_each(self, word: str | None = None) -> Tensor:
         """Ablate all heads in turn, and return what is left of a word's probability each time.
@@ -270,7 +270,7 @@ class Run:
         patched = self._patched_inputs(layer)
         return run_attention(attention, self.size, x, edit, patched, **options)
 
-    def _part(self, part: str, layer: int, head: int, rotated: bool) -> Tensor:
+    def _part(self, part: str, layer: int, head: int, rotated: bool = True) -> Tensor:
         self._require(layer, head)
         found = self._attended(layer).maps[part]
         return (apply_rotary(found, self.size) if rotated else found)[0, head]
@@ -291,9 +291,6 @@ class Run:
 
     def _block(self, layer: int) -> Block:
         return cast(Block, self.llama.blocks[layer])
-
-    def _out_proj(self, layer: int) -> Tensor:
-        return matrix_of(self._block(layer).attention, "out_proj")
 
     def _require(self, layer: int, head: int, at: int | None = None) -> None:
         require_fits(Ablate(layer, head, at), self.size, len(self.tokens))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncourse.language import Ablate, Head, Patch, PathPatch, Run
+from attncourse.language import Ablate, Patch, PathPatch, Run
 from attncourse.language.reader import LanguageModel
 from attnlib import FusedMultiHeadAttention
 from attnlib.rotary import rotary_cos_sin, rotate_interleaved
@@ -108,15 +108,6 @@ def test_rerun_computes_no_layer_below(monkeypatch):
     assert calls == [1, 2]
     run.rerun()
     assert calls == [1, 2]
-
-
-def test_a_layer_without_a_head_is_all_its_heads(model):
-    run = model.read(TOKENS, *CHANGES["cut for a group"])
-    for layer in range(3):
-        rows = [run.attn_weights(layer, head) for head in range(6)]
-        assert torch.equal(run.attn_weights(layer), torch.stack(rows))
-        scores = [run.attn_scores(layer, head) for head in range(6)]
-        assert torch.equal(run.attn_scores(layer), torch.stack(scores))
 
 
 @every_change
@@ -239,12 +230,6 @@ def test_what_is_no_intervention_is_refused(change, words):
 def test_a_run_refuses_heads_that_are_not_there(ask):
     with pytest.raises(ValueError, match=r"there is no head \(1, 6\)"):
         ask(small_model().read(TOKENS), 1, 6)
-
-
-def test_heads_are_named_and_counted():
-    heads = small_model().heads
-    assert [str(head) for head in heads[:7]] == [f"L0H{i}" for i in range(6)] + ["L1H0"]
-    assert (len(heads), heads[-1]) == (18, Head(2, 5))
 
 
 # Another class in the place of ours

@@ -1,6 +1,5 @@
 """Texts in and texts out: what is refused, what is written, and where it stops."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,7 @@ from attncourse.language import Ablate, LanguageModel, weight_cache
 from attncourse.language.load import open_model
 from attncourse.language.model import Llama
 from attncourse.language.tokenizer import TextTokenizer
-from support.small_llama import SIZE, TOKENS, SplitAttention, small_file, small_model
+from support.small_llama import TOKENS, SplitAttention, small_file
 
 START = [17, 3, 89]
 ABLATED = (Ablate(1, 4),)
@@ -201,8 +200,3 @@ def test_a_word_is_one_token_after_a_space(model):
         run.rerun(*ABLATED).probability("c"), rel=1e-5
     )
     assert repr(run.next_words(1)) == "{} {:.2f}".format(*run.next_words(1)[0])
-
-
-def test_a_model_of_one_head_reads(model):
-    one = replace(SIZE, num_heads=1, num_kv_heads=1, width=6, num_layers=1)
-    assert small_model(one).read(START).ablate_each().shape == (1, 1)
