@@ -94,6 +94,7 @@ def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None
 
 
 def _causal(module: nn.Module, x: Tensor) -> Verdict:
+    """Change what comes after each position in turn, and look at the outputs up to there."""
     before = _by_token(module, x)
     for output in before.isnan().any(dim=2).any(dim=0).nonzero().flatten().tolist():
         raise CheckFailed(f"Output {output} is NaN.")
@@ -178,6 +179,7 @@ def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
     return weights if found else {}
 
 
+@_open_where_it_stops
 def check_shapes(module: Given) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
@@ -185,15 +187,12 @@ def check_shapes(module: Given) -> Verdict:
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
     """
-    try:
-        module = as_module(module)
-        most = tokens_for(module)
-        num_tokens, d_in = most.shape[1:]
-        sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
-        with torch.no_grad(), evaluating(module), seeded(0):
-            made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
-    except CheckFailed as diagnosis:
-        return Verdict(False, str(diagnosis))
+    module = as_module(module)
+    most = tokens_for(module)
+    num_tokens, d_in = most.shape[1:]
+    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
+    with torch.no_grad(), evaluating(module), seeded(0):
+        made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
     widths = {result.shape[2] for result in made}
     if len(widths) > 1:
         return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
@@ -222,8 +221,13 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     made = []
     for module in (a, b):
         weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
-        if misfit := _misfit(module, weights):
-            return Verdict(False, misfit)
+        have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+        want = {name: tuple(weight.shape) for name, weight in weights.items()}
+        for name in want | have:
+            here, there = have.get(name, "missing"), want.get(name, "missing")
+            if here != there:
+                said = f"{name} is {here} in one module, {there} in the other."
+                return Verdict(False, f"Not to be compared: {said}")
         made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
     compared = [kind for kind in made[0] if kind in made[1]]
     for kind in compared:
@@ -240,17 +244,6 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
 
 def _is_stacked(module: nn.Module) -> bool:
     return any(name.startswith("heads.") for name, _ in module.named_parameters())
-
-
-def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
-    """Return which parameter of a module the weights do not fit, in a sentence."""
-    have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-    want = {name: tuple(weight.shape) for name, weight in weights.items()}
-    for name in want | have:
-        here, given = have.get(name, "missing"), want.get(name, "missing")
-        if here != given:
-            return f"Not to be compared: {name} is {here} in one module, {given} in the other."
-    return None
 
 
 def _outputs_and_gradients(

@@ -2,132 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from attncourse.checks.answers import accept, is_near
+from attncourse.checks.answers import accept, is_near, known_mistakes
 from attncourse.checks.exercises import value_check
 from attncourse.checks.verdict import Verdict
 
 NEAR = 0.0051  # two decimals are enough, if they are rounded right
 
 
-def _scores_row(queries: Tensor, keys: Tensor, head: int, token: int) -> list[float]:
-    row: list[float] = (queries[head, token] @ keys[head].T).tolist()
-    return row
+def _recognize(
+    mine: Sequence[float], exercise: str, right: Callable[..., Tensor], *given: Any
+) -> str | Tensor:
+    """Return the sentence of the mistake whose row a learner's numbers are, or else the numbers.
+
+    Two decimals of each number of a row fit no other row of these examples.
+    """
+    row = right(*given)
+    try:
+        numbers = torch.as_tensor(mine, dtype=torch.float32).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        numbers = torch.zeros(0)
+    if len(numbers) != len(row):
+        return f"It must be {len(row)} numbers, one for each key."
+    if is_near(numbers, row, NEAR):
+        return numbers
+    known = known_mistakes(exercise, right).items()
+    return next((said for said, wrong in known if is_near(numbers, wrong(*given), NEAR)), numbers)
 
 
-@value_check(reference=_scores_row)
+def _scores_row(queries: Tensor, keys: Tensor, head: int, token: int) -> Tensor:
+    return queries[head, token] @ keys[head].T
+
+
+@value_check(reference=lambda *given, **named: _scores_row(*given, **named).tolist())
 def check_scores_row(
     mine: Sequence[float], queries: Tensor, keys: Tensor, head: int, token: int
 ) -> Verdict | str:
-    """Check a row of attention scores that was computed by hand.
+    """Check a row of attention scores that was computed by hand, a number for each key.
 
-    Args:
-        mine: a number for each key; None is "not attempted yet".
-        queries: (num_heads, num_tokens, head_dim), and keys too.
-        keys: those of all heads.
-        head: whose row it is.
-        token: of the query.
+    Queries and keys are those of all heads, (num_heads, num_tokens, head_dim).
 
     >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
     >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
     Right: each key of head 0, multiplied by the query of token 0.
     """
-    scores = queries @ keys.mT
-    right = scores[head, token]
-    usual = {
-        "These are the scores divided by the root of head_dim, which is the next step.": (
-            right / queries.shape[-1] ** 0.5
-        ),
-        f"These are the numbers of column {token}: the key of token {token} with each query.": (
-            scores[head, :, token]
-        ),
-        "These are the sums over both heads. A head uses its own columns alone.": (
-            scores[:, token].sum(dim=0)
-        ),
-        "The future is 0 here. The mask comes later: now every key has a score.": (
-            _without_future(right, token)
-        ),
-        "All signs are turned round: minus times minus is plus.": -right,
-    }
-    for h, of_head in enumerate(scores):
-        for t, row in enumerate(of_head):
-            usual |= {f"These are the numbers of head {h}, token {t}.": row}
-    done = f"Right: each key of head {head}, multiplied by the query of token {token}."
-    if (said := _recognize(mine, len(right), {done: right, **usual})) is not None:
-        return accept(said) if said == done else said
-    numbers = torch.tensor(mine)
-    key = int((numbers - right).abs().argmax())
+    numbers = _recognize(mine, "scores_row", _scores_row, queries, keys, head, token)
+    if isinstance(numbers, str):
+        return numbers
+    off = (numbers - _scores_row(queries, keys, head, token)).abs()
+    if off.max() <= NEAR:
+        return accept(f"Right: each key of head {head}, multiplied by the query of token {token}.")
+    key = int(off.argmax())
     again = f"multiply the query of token {token} with it once more, entry by entry"
     return f"You have {numbers[key]:.2f} for key {key}, which is not right: {again}."
 
 
-def _recognize(mine: Sequence[float], count: int, usual: Mapping[str, Tensor]) -> str | None:
-    """Return the sentence of the row that a learner's numbers are, None if they are none of them.
-
-    Two decimals of each number fit no other row of these examples.
-    """
-    try:
-        numbers = torch.as_tensor(mine, dtype=torch.float32).flatten()
-    except (TypeError, ValueError, RuntimeError):
-        numbers = torch.zeros(0)
-    if len(numbers) != count:
-        return f"It must be {count} numbers, one for each key."
-    return next((said for said, row in usual.items() if is_near(numbers, row, NEAR)), None)
+def _weights_row(scores: Tensor, token: int, width: int) -> Tensor:
+    is_future = torch.arange(len(scores)) > token
+    divided = scores.masked_fill(is_future, -torch.inf) / width**0.5
+    return torch.softmax(divided, dim=-1)
 
 
-def _without_future(row: Tensor, token: int, filler: float = 0.0) -> Tensor:
-    return row.masked_fill(torch.arange(len(row)) > token, filler)
-
-
-def _weights_row(scores: Tensor, token: int, width: int) -> list[float]:
-    hidden = _without_future(scores, token, -torch.inf)
-    row: list[float] = torch.softmax(hidden / width**0.5, dim=-1).tolist()
-    return row
-
-
-@value_check(reference=_weights_row)
+@value_check(reference=lambda *given, **named: _weights_row(*given, **named).tolist())
 def check_weights_row(
     mine: Sequence[float], scores: Tensor, token: int, width: int
 ) -> Verdict | str:
     """Check a row of attention weights that was computed by hand: masked, divided, softmax.
 
-    Args:
-        mine: a number for each key; None is "not attempted yet".
-        scores: (num_tokens), plain products.
-        token: of the query.
-        width: of the head.
+    The scores are plain products, (num_tokens); width is that of the head.
 
     >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
     Key 1 is in the future of token 0: its attention weight must be 0.
     """
-    hidden = _without_future(scores, token, -torch.inf)
-    divided, seen = hidden / width**0.5, _without_future(scores, token)
-    right = torch.tensor(_weights_row(scores, token, width))
-    done = f"Right: {token + 1} keys share the attention of token {token}."
-    usual = {
-        done: right,
-        f"This is softmax of the plain scores: divide them by the root of {width} first.": (
-            hidden.softmax(-1)
-        ),
-        f"The scores are divided by {width}: it must be the root of {width}.": (
-            (hidden / width).softmax(-1)
-        ),
-        f"The scores are divided by the root of {2 * width}: a head is {width} wide, not both "
-        "together.": (hidden / (2 * width) ** 0.5).softmax(-1),
-        "These are the exponentials. Divide each by their sum.": divided.exp(),
-        "These are shares of the scores: take e to the power of each score first.": (
-            seen / seen.sum()
-        ),
-        "These are the divided scores. Softmax comes next.": seen / width**0.5,
-        "These are the divided scores, the future masked. Softmax comes next.": divided,
-    }
-    if (said := _recognize(mine, len(scores), usual)) is not None:
-        return accept(said) if said == done else said
-    numbers = torch.as_tensor(mine, dtype=torch.float32)
+    numbers = _recognize(mine, "weights_row", _weights_row, scores, token, width)
+    if isinstance(numbers, str):
+        return numbers
+    right = _weights_row(scores, token, width)
+    if is_near(numbers, right, NEAR):
+        return accept(f"Right: {token + 1} keys share the attention of token {token}.")
     future = numbers[token + 1 :].abs() > NEAR
     if future.any():
         key = token + 1 + int(future.int().argmax())
