@@ -179,7 +179,6 @@ def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
     return weights if found else {}
 
 
-@_open_where_it_stops
 def check_shapes(module: Given) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
@@ -187,12 +186,15 @@ def check_shapes(module: Given) -> Verdict:
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
     """
-    module = as_module(module)
-    most = tokens_for(module)
-    num_tokens, d_in = most.shape[1:]
-    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
-    with torch.no_grad(), evaluating(module), seeded(0):
-        made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
+    try:
+        module = as_module(module)
+        most = tokens_for(module)
+        num_tokens, d_in = most.shape[1:]
+        sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
+        with torch.no_grad(), evaluating(module), seeded(0):
+            made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
+    except CheckFailed as diagnosis:
+        return Verdict(False, str(diagnosis))
     widths = {result.shape[2] for result in made}
     if len(widths) > 1:
         return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse.checks.answers import accept, is_near, known_mistakes
+from attncourse.checks.answers import accept, is_near, is_result_of, known_mistakes
 from attncourse.checks.exercises import value_check
 from attncourse.checks.verdict import Verdict
 
@@ -31,8 +31,10 @@ def _recognize(
         return f"It must be {len(row)} numbers, one for each key."
     if is_near(numbers, row, NEAR):
         return numbers
-    known = known_mistakes(exercise, right).items()
-    return next((said for said, wrong in known if is_near(numbers, wrong(*given), NEAR)), numbers)
+    for said, wrong in known_mistakes(exercise, right).items():
+        if is_result_of(wrong, given, numbers, NEAR):
+            return said
+    return numbers
 
 
 def _scores_row(queries: Tensor, keys: Tensor, head: int, token: int) -> Tensor:

@@ -119,7 +119,8 @@ def _not_swapped(before: Tensor, after: Tensor, dim: int) -> str:
         return f": you moved its {other}, and a head is head_dim of its {lines}."
     for h, half in enumerate(before.chunk(2, dim)):
         if all(now.equal(half) for now in after.chunk(2, dim)):
-            return f": both heads hold the {lines} of head {h} now. A slice is a view: .clone() it first."
+            view = "A slice is a view: .clone() it first."
+            return f": both heads hold the {lines} of head {h} now. {view}"
     return f": its {lines} have not changed places by head."
 
 
