@@ -22,17 +22,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attncourse.speed.new_process import run_python
 from attncourse.speed.timing import (
-    BOTH,
-    FORWARD,
     MATRIX_PRODUCT,
-    PASSES,
     Call,
     Quartiles,
     count_page_faults,
+    forward,
     quartiles,
     ratio,
     require_equal,
@@ -43,12 +41,24 @@ from attncourse.speed.timing import (
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from ways import VARIANTS
 
+FORWARD, BOTH = "forward", "forward + backward"
 RESULT = Path(__file__).parents[1] / "build" / "bench.json"
 FUSED, FLEX = "FusedMultiHeadAttention", "FlexAttention, compiled"
 SLOW_BACKWARD = ("fused QKV matrix", "einsum", "nn.MultiheadAttention, need_weights=True")
 FINALISTS = 2  # this many of the fastest others run more rounds with the fused class
 REPEATS = 5  # of an import, each in a fresh process
 HOLDS, MISSES = "holds", "DOES NOT HOLD"
+
+
+def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
+    """Return a function that computes the gradients of x and all weights, and returns x's."""
+    x = x.detach().requires_grad_()
+    wanted = [x, *module.parameters()]
+    slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
+    return torch.enable_grad()(lambda: torch.autograd.grad(module(x), wanted, slope)[0])
+
+
+PASSES = {FORWARD: forward, BOTH: forward_and_backward}
 
 
 class Plan(NamedTuple):
@@ -135,10 +145,11 @@ def time_shape(plan: Plan, b: int, num_tokens: int, passes: str) -> dict[str, di
     clock = cuda_seconds if x.is_cuda else seconds
     options: dict[str, Any] = {"clock": clock, "fewest": plan.fewest}
     where = f"({b}, {num_tokens}) {passes}"
-    every = time_modules(modules, x, plan.budget, passes, label=where, **options)
+    every = time_modules(modules, x, plan.budget, PASSES[passes], label=where, **options)
     others = sorted(set(names) - {FUSED}, key=lambda name: quartiles(every[name]).median)
     chosen = {name: modules[name] for name in (FUSED, *others[:FINALISTS])}
-    final = time_modules(chosen, x, plan.budget, passes, label=f"{where}, the fastest", **options)
+    label = f"{where}, the fastest"
+    final = time_modules(chosen, x, plan.budget, PASSES[passes], label=label, **options)
     return {where: {"all": every, "fastest": final}}
 
 
@@ -170,7 +181,7 @@ def grid_point(plan: Plan, num_heads: int, num_tokens: int) -> dict[str, Any]:
     modules, x = build(plan, names, 1, num_tokens, num_heads)
     label = f"{num_heads} heads, {num_tokens} tokens"
     samples = time_modules(modules, x, plan.budget / 4, fewest=plan.fewest, label=label)
-    calls = {name: PASSES[FORWARD](module, x) for name, module in modules.items()}
+    calls = {name: forward(module, x) for name, module in modules.items()}
     faults = time_in_turns(calls, 0.0, fewest=plan.fewest, clock=count_page_faults)
     return {"where": label, "samples": samples, "page_faults": faults}
 

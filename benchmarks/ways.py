@@ -5,6 +5,7 @@ VARIANTS holds all of them, by name, as that of attncourse.speed does.
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Callable
@@ -15,12 +16,57 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.speed import variants
-from attncourse.speed.variants import SplitVariant, copy_into
-from attnlib.convert import split_to_fused, split_to_torch
+from attncourse.speed import VARIANTS as COURSE_VARIANTS
+from attnlib.convert import split_to_fused, split_to_torch, with_weights
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
+
+
+class SplitVariant(MultiHeadAttention):
+    """Base of the variants of the split class; they implement attend()."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        """Project, attend, join the heads, project again."""
+        queries = split_heads(self.W_query(x), self.head_dim)
+        keys = split_heads(self.W_key(x), self.head_dim)
+        values = split_heads(self.W_value(x), self.head_dim)
+        projected: Tensor = self.out_proj(merge_heads(self.attend(queries, keys, values)))
+        return projected
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Take and return (b, num_heads, num_tokens, head_dim)."""
+        raise NotImplementedError
+
+
+class Published(SplitVariant):
+    """The weight split as usually published: a stored float mask, division after the product."""
+
+    mask: Tensor
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Mask the scores in place, then divide them."""
+        num_tokens, head_dim = queries.shape[2:]
+        attn_scores = queries @ keys.transpose(2, 3)
+        attn_scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)
+        attn_weights = torch.softmax(attn_scores / head_dim**0.5, dim=-1)
+        context_vec: Tensor = self.dropout(attn_weights) @ values
+        return context_vec
+
+
+def copy_into(
+    cls: type[nn.Module], split: MultiHeadAttention, state: dict[str, Tensor] | None = None
+) -> nn.Module:
+    """Return a module of another class with a split one's sizes, and with its weights or these."""
+    return with_weights(cls, split, state or copy.deepcopy(split.state_dict()))
+
+
+def _published(split: MultiHeadAttention) -> nn.Module:
+    published = copy_into(Published, split)
+    length = split.context_length
+    ones = torch.ones(length, length, device=split.out_proj.weight.device)
+    published.register_buffer("mask", ones.triu(diagonal=1), persistent=False)
+    return published
 
 
 class Sdpa(SplitVariant):
@@ -159,7 +205,8 @@ def _torch_module(need_weights: bool, split: MultiHeadAttention) -> nn.Module:
 
 
 VARIANTS: dict[str, Callable[[MultiHeadAttention], nn.Module]] = {
-    **{name: variants.VARIANTS[name] for name in list(variants.VARIANTS)[:3]},
+    "weight split, as published": _published,
+    **COURSE_VARIANTS,
     "fused QKV matrix": _qkv_matrix,
     "einsum": partial(copy_into, Einsum),
     "SDPA, is_causal": partial(copy_into, Sdpa),

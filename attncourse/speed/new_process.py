@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from attncourse.speed.timing import (
     count_page_faults,
@@ -19,12 +21,26 @@ from attncourse.speed.timing import (
     require_equal,
     time_in_turns,
 )
-from attncourse.speed.variants import VARIANTS
+from attnlib.convert import split_to_stacked
 from attnlib.modules import MultiHeadAttention
 
 # Tell the C library of Linux (glibc) to keep every block of memory that is given back, however
 # large. Other systems ignore it.
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+
+
+def _stacked_heads(split: MultiHeadAttention) -> nn.Module:
+    bare = copy.deepcopy(split)
+    nn.init.eye_(bare.out_proj.weight)
+    nn.init.zeros_(bare.out_proj.bias)
+    return nn.Sequential(split_to_stacked(bare), copy.deepcopy(split.out_proj))
+
+
+# By name: makes of a MultiHeadAttention a module that computes the same, with a copy of its weights
+VARIANTS: dict[str, Callable[[MultiHeadAttention], nn.Module]] = {
+    "stacked heads": _stacked_heads,
+    "weight split": copy.deepcopy,
+}
 
 
 class Run(NamedTuple):

@@ -20,7 +20,6 @@ from attncourse.compare import TOLERANCES
 
 MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices
-FORWARD, BOTH = "forward", "forward + backward"
 
 Call = Callable[[], Any]
 Clock = Callable[[Call], float]
@@ -167,22 +166,11 @@ def forward(module: nn.Module, x: Tensor) -> Call:
     return torch.no_grad()(lambda: module(x))
 
 
-def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
-    """Return a function that computes the gradients of x and all weights, and returns x's."""
-    x = x.detach().requires_grad_()
-    wanted = [x, *module.parameters()]
-    slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
-    return torch.enable_grad()(lambda: torch.autograd.grad(module(x), wanted, slope)[0])
-
-
-PASSES = {FORWARD: forward, BOTH: forward_and_backward}
-
-
 def time_modules(
     modules: Mapping[str, nn.Module],
     x: Tensor,
     budget: float,
-    passes: str = FORWARD,
+    call: Callable[[nn.Module, Tensor], Call] = forward,
     **options: Any,
 ) -> dict[str, list[float]]:
     """Check that the modules compute the same, then time them in turns with a matrix product.
@@ -191,13 +179,13 @@ def time_modules(
         modules: by name; the others must equal the first.
         x: the input, (b, num_tokens, width).
         budget: how many seconds the rounds may take.
-        passes: "forward" or "forward + backward"; then the gradients of x must be equal.
+        call: makes of a module and x what is timed, and what it returns must be equal.
         options: passed on to time_in_turns, whose samples are returned.
 
     Raises:
         ValueError: a module differs from the first; nothing has been timed then.
     """
-    calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
+    calls = {name: call(module, x) for name, module in modules.items()}
     require_equal(calls, TOLERANCES[x.dtype])
     size = (PRODUCT_SIZE, PRODUCT_SIZE)
     a, b = (torch.randn(size, dtype=x.dtype, device=x.device) for _ in range(2))

@@ -8,7 +8,7 @@ from torch import nn
 
 import bench
 from attncourse.speed import timing
-from attncourse.speed.timing import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attncourse.speed.timing import MATRIX_PRODUCT, Quartiles
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from ways import VARIANTS
 
@@ -36,16 +36,20 @@ class FakeClock:
         return 1.0
 
 
-@pytest.mark.parametrize("passes", [FORWARD, BOTH])
+@pytest.mark.parametrize("passes", [bench.FORWARD, bench.BOTH])
 def test_what_is_not_equal_is_not_timed(passes):
     fake = FakeClock()
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
     words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1\S*e-05; what is not"
     with pytest.raises(ValueError, match=words):
-        timing.time_modules(modules, x(), 1.0, passes, clock=fake)
+        timing.time_modules(modules, x(), 1.0, bench.PASSES[passes], clock=fake)
     assert fake.timed == []
     timing.time_modules(
-        {"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=fake
+        {"right": split_module(), "same": split_module()},
+        x(),
+        1.0,
+        bench.PASSES[passes],
+        clock=fake,
     )
     assert fake.timed
 
@@ -62,9 +66,9 @@ def test_a_wrong_gradient_is_not_timed():
             return self.inner(x.detach()) + 0 * x
 
     modules = {"right": split_module(), "detached": Detached()}
-    timing.time_modules(modules, x(), 0.01, FORWARD)
+    timing.time_modules(modules, x(), 0.01, bench.forward)
     with pytest.raises(ValueError, match="'detached' is off from 'right'"):
-        timing.time_modules(modules, x(), 0.01, BOTH)
+        timing.time_modules(modules, x(), 0.01, bench.forward_and_backward)
 
 
 def test_calls_take_turns_and_turn_around():
