@@ -19,11 +19,9 @@ NO_SIZES: Mapping[str, int] = {}
 CODES: tuple[tuple[str, str], ...] = (  # the first whose words occur
     (r"softmax\(\) missing", "error.softmax-dim"),
     (r"recursion depth", "error.recursion"),
-    (r"before Module.__init__", "error.super"),
     (r"view size is not compatible", "error.view-order"),
     (r"is invalid for input of size", "error.view-size"),
     (r"but got float|float' object cannot be interpreted|of type float", "error.float-size"),
-    (r"expected device", "error.device"),
     (r"same dtype|expected scalar type|must have the same|dtypes must be", "error.dtype"),
     (r"t\(\) expects a tensor with <= 2", "error.T"),
     (r"Tensors, not ModuleList|expected Tensor as element", "error.heads"),

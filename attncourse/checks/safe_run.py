@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -123,6 +124,9 @@ def run(
         returned = f"{type(result).__name__}{many}, not a tensor"
         is_list = isinstance(result, list)
         use = "join them with torch.cat" if is_list else "return context_vec alone"
+        if inspect.iscoroutine(result):
+            result.close()  # or Python warns that nobody awaits it
+            use = "write def forward without async"
     elif result.layout is torch.strided and result.dtype.is_floating_point:
         return result
     else:

@@ -52,7 +52,7 @@ class Comparison:
     # Sizes
 
     @property
-    def most_heads(self) -> int:
+    def num_heads(self) -> int:
         """How many heads the usual run has."""
         return 1 if self.right is CausalAttention else NUM_HEADS
 
@@ -62,11 +62,11 @@ class Comparison:
 
     def width(self, num_heads: int = 0) -> int:
         """Return how many columns the result has."""
-        return (num_heads or self.most_heads) * HEAD_DIM
+        return (num_heads or self.num_heads) * HEAD_DIM
 
     def sizes(self, num_heads: int = 0, num_tokens: int = NUM_TOKENS) -> dict[str, int]:
         """Return the sizes by name."""
-        num_heads = num_heads or self.most_heads
+        num_heads = num_heads or self.num_heads
         sizes = {"b": B, "num_tokens": num_tokens, "d_in": self.d_in(num_heads)}
         sizes["context_length"] = CONTEXT_LENGTH
         if self.right is not CausalAttention:
@@ -101,7 +101,7 @@ class Comparison:
 
         Each is (num_heads * head_dim, d_in), and random where it is not given.
         """
-        named, num_heads = {}, num_heads or self.most_heads
+        named, num_heads = {}, num_heads or self.num_heads
         for seed, name in enumerate(PROJECTIONS, start=10):
             random = draw(num_heads * HEAD_DIM, self.d_in(num_heads), seed=seed) / 3
             matrix = matrices.get(name, random)
@@ -173,7 +173,7 @@ class Comparison:
         token j % num_tokens weighs in it.
         """
         marks = torch.eye(NUM_TOKENS, self.d_in(num_heads))
-        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads or self.most_heads, 1)
+        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads or self.num_heads, 1)
         weights = self.weights(num_heads, W_value=copies, **matrices)
         return split_heads(self.run(mine, x, weights, num_heads).detach(), HEAD_DIM)
 
@@ -236,7 +236,7 @@ class Comparison:
             number = len(recording.operations) - 1
         if number is None or start is None:
             return None
-        named = quantities(x, weights, self.most_heads)
+        named = quantities(x, weights, self.num_heads)
         sizes = self.sizes(num_tokens=x.shape[1])
         return LabeledRun(recording.operations, number, start, named, sizes)
 

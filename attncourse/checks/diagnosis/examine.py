@@ -159,9 +159,9 @@ class _Answers:
 def _ask(question: Question, pair: Comparison) -> Finding | None:
     try:
         found = question.ask(pair)
-        found = found and root_cause(found, pair)
     except FaultFound as stopped:
         found = stopped.finding
-        with suppress(FaultFound):
+    if found is not None:
+        with suppress(FaultFound):  # the class may stop in the runs that look for a cause
             found = root_cause(found, pair)
     return found and replace(found, question=question.name)

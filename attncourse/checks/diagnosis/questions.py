@@ -356,7 +356,7 @@ def _has_device(arguments: tuple[Any, ...]) -> bool:
 def uneven_heads(pair: Comparison) -> Finding | None:
     """A number of heads that does not divide d_out is refused."""
     if pair.right is MultiHeadAttention:
-        sizes = {"d_out": pair.width() + 1, "num_heads": pair.most_heads}
+        sizes = {"d_out": pair.width() + 1, "num_heads": pair.num_heads}
         with suppress(FaultFound):
             mine = pair.make(**{**pair.arguments(), **sizes, "d_in": pair.width() + 1})
             run(mine, draw(B, NUM_TOKENS, pair.width() + 1))

@@ -156,11 +156,6 @@ def test_a_sentence_says_under_which_condition_an_error_comes():
 X = torch.ones(2, 3)
 
 
-class NoSuper(nn.Module):
-    def __init__(self):
-        self.part = nn.ReLU()
-
-
 def endless() -> None:
     endless()
 
@@ -168,13 +163,11 @@ def endless() -> None:
 RAISES = {
     r"softmax\(\) missing": lambda: X.softmax(),
     "recursion depth": endless,
-    "before Module.__init__": NoSuper,
     "view size is not compatible": lambda: X.T.view(6),
     "is invalid for input of size": lambda: X.view(2, 2),
     "but got float": lambda: X.view(2, 3.0),
     "float' object cannot be interpreted": lambda: range(3.0),
     "of type float": lambda: nn.Linear(3, 2.0),
-    "expected device": lambda: X + X.to("meta"),
     "same dtype": lambda: X @ X.T.double(),
     "expected scalar type": lambda: X[None] @ X.T[None].double(),
     "must have the same": lambda: nn.Linear(3, 2)(X.double()),
