@@ -9,7 +9,6 @@ from attnlib import FusedMultiHeadAttention
 from support.cases import CASES, D_IN, B, name, refused, tokens
 
 LENGTHS = (3, 1, 2, 40, 17)
-ROTARY = ("half", "interleaved")
 QUIET = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 
 
@@ -20,10 +19,18 @@ def rotary(layout: str = "half", **changes: object) -> FusedMultiHeadAttention:
     return FusedMultiHeadAttention(D_IN, 24, 41, 0.0, 4, **options).eval()
 
 
-def modules() -> list:
-    """Return every class, and the fused one with rotary positions in both layouts."""
-    built = [pytest.param(case.build(context_length=41), id=name(case)) for case in CASES]
-    return built + [pytest.param(rotary(layout), id=f"rotary {layout}") for layout in ROTARY]
+EVERY = pytest.mark.parametrize(  # every class; the fused one with rotary positions, too
+    ("case", "options"),
+    [pytest.param(case, {}, id=name(case)) for case in CASES]
+    + [
+        pytest.param(
+            CASES[-1],
+            {"head_dim": 6, "rotary_base": 100.0, "rotary_layout": layout},
+            id=f"rotary {layout}",
+        )
+        for layout in ("half", "interleaved")
+    ],
+)
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +57,10 @@ class Counted(CompileCounterWithBackend):
 @QUIET
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("is_training", [False, True], ids=["eval", "training"])
-@pytest.mark.parametrize("module", modules())
-def test_compiled_once_for_all_lengths(module, is_training, dynamic):
+@EVERY
+def test_compiled_once_for_all_lengths(case, options, is_training, dynamic):
     """With no graph break; gradients too. A single token may have a graph of its own."""
-    module.train(is_training)
+    module = case.build(context_length=41, **options).train(is_training)
     counted = Counted("aot_eager")
     compiled = torch.compile(module, fullgraph=True, backend=counted, dynamic=dynamic)
     for length in LENGTHS:
@@ -86,14 +93,16 @@ def test_compiled_token_by_token_with_a_cache():
 @pytest.mark.slow
 @pytest.mark.promise(number=30)
 @QUIET
-@pytest.mark.parametrize("module", modules())
-def test_onnx_of_other_sizes_than_exported(module, tmp_path):
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # torch's own
+@EVERY
+def test_onnx_of_other_sizes_than_exported(case, options, tmp_path):
     """Through the dynamo exporter, run in onnxruntime."""
     import onnxruntime  # with onnx and onnxscript, for the slow tests alone
 
     batch, length = torch.export.Dim("b", min=1, max=64), torch.export.Dim("n", min=2, max=41)
+    module = case.build(context_length=41, **options).eval()
     program = torch.onnx.export(
-        module.eval(),
+        module,
         (tokens(num_tokens=7),),
         dynamo=True,
         verbose=False,
