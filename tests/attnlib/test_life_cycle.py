@@ -119,6 +119,21 @@ def test_saved_weights_load_at_another_context_length(case, context_length):
     assert torch.equal(other(x), module(x))
 
 
+@pytest.mark.promise(number=26)
+@ALL
+def test_a_subclass_saves_and_loads_a_buffer_of_its_own(case):
+    class Counting(case.cls):
+        def __init__(self, **arguments) -> None:
+            super().__init__(**arguments)
+            self.register_buffer("count", torch.zeros(3))
+
+    module, other = Counting(**case.arguments()), Counting(**case.arguments())
+    module.count += 3
+    assert not any(other.load_state_dict(stored(module.state_dict()), strict=True))
+    assert torch.equal(other.count, module.count)
+    assert torch.equal(other(tokens()), module(tokens()))
+
+
 LESSONS = pytest.mark.parametrize("case", LESSON, ids=name)
 
 
