@@ -116,8 +116,8 @@ def _draw_leak() -> Scene:
     tokens, inputs = journey()
     layer = build(class_b)
     with torch.no_grad():
-        before = layer(inputs[None])
         changed = inputs + 3 * torch.eye(len(tokens))[:, :, None]  # (num_tokens, num_tokens, d_in)
+        before = layer(inputs.expand_as(changed))  # a batch of another size may round otherwise
         moved = (layer(changed) - before).abs().amax(dim=-1)
     title = "class_b: how far outputs move, a column per changed word"
     drawn = difference_picture(moved.T, tokens, title)
