@@ -7,7 +7,7 @@ import re
 
 import torch
 
-from attncourse.variants.changes import stored, with_lines
+from attncourse.variants.changes import stored_lines, with_lines
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
@@ -30,7 +30,7 @@ class WholeAttention(MultiHeadAttention):
 
 
 # By the name of a class: the lines that are not as in WholeAttention, and what it has there
-BROKEN_LINES: dict[str, dict[str, str]] = stored("broken")
+BROKEN_LINES: dict[str, dict[str, str]] = stored_lines("broken")
 
 # Five authors, each with variable names of their own, so that no class has, word for word, the line
 # that another one lacks

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 
-def stored(name: str) -> dict[str, Any]:
+def stored_lines(name: str) -> dict[str, Any]:
     """Return the lines of a file in this folder."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
@@ -25,7 +25,7 @@ def with_lines(text: str, changes: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
+def compile_class(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
     """Return the class of a text by its name there; the tracer knows the source as a file."""
     path = f"<{file}>"
     linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
@@ -45,4 +45,4 @@ def changed(function: Callable[..., Any], changes: Mapping[str, str]) -> Any:
         if old not in text:
             raise ValueError(f"{function.__name__} has no {old!r}")
         text = text.replace(old, new)
-    return class_of(text, function.__name__, function.__name__, function.__globals__)
+    return compile_class(text, function.__name__, function.__name__, function.__globals__)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
 from attncourse.examples import seeded
-from attncourse.variants.changes import class_of, stored, with_lines
+from attncourse.variants.changes import compile_class, stored_lines, with_lines
 from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
@@ -86,13 +86,13 @@ class Mistake:
     def called(self, title: str, file: str) -> type[MultiHeadAttention]:
         """Make the class anew under a title, its source in a file of another name."""
         text = self.text.replace("OnePageAttention", title)
-        return cast(type[MultiHeadAttention], class_of(text, title, file, globals()))
+        return cast(type[MultiHeadAttention], compile_class(text, title, file, globals()))
 
 
 def _read() -> dict[str, Mistake]:
     """Return the stored mistakes by name."""
     made: dict[str, Mistake] = {}
-    for name, told in stored("mistakes").items():
+    for name, told in stored_lines("mistakes").items():
         after = made.get(told.get("after", ""))
         made[name] = Mistake(name, told["right"], told["wrong"], after)
     return made

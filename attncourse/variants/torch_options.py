@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from attncourse.examples import seeded
 from attncourse.tracing.diffs import Diff
-from attncourse.variants.changes import class_of, stored, with_lines
+from attncourse.variants.changes import compile_class, stored_lines, with_lines
 from attnlib.functional import causal_mask, merge_heads, split_heads
 
 
@@ -76,16 +76,16 @@ class Option:
         return Diff(inspect.getsource(CoreAttention), self.text, context=0)
 
     def __repr__(self) -> str:
-        return f"{self.name}\n{self.diff}\n{self.compare()}"
+        return f"{self.name}\n{self.diff}\n{self.compare_with_pytorch()}"
 
     def _repr_html_(self) -> str:
-        name, said = html.escape(self.name), html.escape(self.compare())
+        name, said = html.escape(self.name), html.escape(self.compare_with_pytorch())
         return f"<p><b>{name}</b></p>{self.diff._repr_html_()}<p>{said}</p>"
 
-    def compare(self) -> str:
+    def compare_with_pytorch(self) -> str:
         """Run PyTorch's module and these lines with the same parameters on two texts.
 
-        >>> print(OPTIONS["bias"].compare())
+        >>> print(OPTIONS["bias"].compare_with_pytorch())
         Same output and same weights as PyTorch's.
         """
         made = {"bias": False, "batch_first": True, **self.made_with}
@@ -117,7 +117,9 @@ class Option:
     @cached_property
     def cls(self) -> type[nn.Module]:
         """The class with the option; its source is known to the tracer."""
-        return cast("type[nn.Module]", class_of(self.text, "CoreAttention", self.name, globals()))
+        return cast(
+            "type[nn.Module]", compile_class(self.text, "CoreAttention", self.name, globals())
+        )
 
 
-OPTIONS = {name: Option(name, **told) for name, told in stored("torch_options").items()}
+OPTIONS = {name: Option(name, **told) for name, told in stored_lines("torch_options").items()}

@@ -10,7 +10,7 @@ from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.tracing import trace
 from attncourse.variants import broken
 from attncourse.variants.broken import BROKEN_LINES, WholeAttention, broken_source, in_author_names
-from attncourse.variants.changes import class_of
+from attncourse.variants.changes import compile_class
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
 MESSAGES = {
@@ -28,7 +28,7 @@ RUNS = {"Broken7": [40, 41, 42, 3, 4, 5], "Broken8": [20, 23, 21, 24, 22, 25]}
 
 def as_broken(name: str) -> type[MultiHeadAttention]:
     text = f"class {name}(MultiHeadAttention):\n{broken_source(name)}"
-    return class_of(text, name, name, USES)
+    return compile_class(text, name, name, USES)
 
 
 @pytest.mark.parametrize("name", MESSAGES)

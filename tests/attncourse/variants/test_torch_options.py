@@ -26,17 +26,17 @@ def test_the_core_is_pytorch_s_module_without_options():
 @each_option
 def test_the_option_gives_pytorch_s_numbers(option):
     weights = "and no weights" if option.name == "need_weights" else "Same output and same weights"
-    assert weights in option.compare()
+    assert weights in option.compare_with_pytorch()
 
 
 @each_option
 def test_a_notebook_shows_the_lines_that_ran(option):
     shown = repr(option).splitlines()
-    assert shown[-1] == option.compare()
+    assert shown[-1] == option.compare_with_pytorch()
     new = [line[2:] for line in shown[:-1] if line.startswith("+ ")]
     assert new
     assert all(line in option.text.splitlines() for line in new)
-    assert option.compare().replace("'", "&#x27;") in option._repr_html_()
+    assert option.compare_with_pytorch().replace("'", "&#x27;") in option._repr_html_()
 
 
 def test_a_difference_that_is_wrong_does_not_compare():
@@ -46,12 +46,12 @@ def test_a_difference_that_is_wrong_does_not_compare():
         average.name, {old: new.replace(".mean(dim=1)", "[:, 0]")}, {}, average.called_with
     )
     with pytest.raises(AssertionError, match="Tensor-likes are not close"):
-        first.compare()
+        first.compare_with_pytorch()
 
 
 def test_comparing_leaves_the_readers_random_numbers_alone():
     torch.manual_seed(4)
     before = torch.get_rng_state()
     for option in OPTIONS.values():
-        option.compare()
+        option.compare_with_pytorch()
     assert torch.equal(torch.get_rng_state(), before)
