@@ -138,6 +138,7 @@ def test_every_control_moves_and_is_saved(context, course):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_sentence_of_ones_own(context):
     model = the_model()
     page = open_lesson(context, "02_own")
