@@ -67,9 +67,7 @@ class KeyValueCache:
             once num_tokens says so; until then the next call of write puts others in their place.
 
         Raises:
-            TypeError: keys or values are no tensor of floating-point numbers.
-            ValueError: there is no room for them, they are of another kind than the cache, or
-                they require gradients. Nothing is written then.
+            TypeError, ValueError: they do not fit, or require gradients. Nothing is written then.
         """
         for name, x in (("keys", keys), ("values", values)):
             require_floating(name, x)
@@ -102,13 +100,6 @@ class KeyValueCache:
         """Keep the first num_tokens tokens and forget the later ones: roll back to a length.
 
         transformers calls this crop. Speculative decoding needs it for tokens that were rejected.
-
-        >>> cache = KeyValueCache(batch_size=1, num_kv_heads=1, max_tokens=6, head_dim=2)
-        >>> _ = cache.write(torch.ones(1, 1, 4, 2), torch.ones(1, 1, 4, 2))
-        >>> cache.num_tokens = 4
-        >>> cache.truncate(3)
-        >>> cache.num_tokens
-        3
         """
         require_count("num_tokens", num_tokens)
         if num_tokens > self.num_tokens:
@@ -125,13 +116,6 @@ class KeyValueCache:
 
         Args:
             index: int64, (batch_size). A sequence may be chosen several times, or not at all.
-
-        >>> cache = KeyValueCache(batch_size=2, num_kv_heads=1, max_tokens=1, head_dim=1)
-        >>> _ = cache.write(torch.tensor([[[[5.0]]], [[[7.0]]]]), torch.zeros(2, 1, 1, 1))
-        >>> cache.num_tokens = 1
-        >>> cache.reorder(torch.tensor([1, 1]))
-        >>> cache.keys.flatten().tolist()
-        [7.0, 7.0]
         """
         require_tensor("index", index)
         batch_size = self.keys.shape[0]

@@ -1,7 +1,11 @@
 """Copy weights between classes that compute the same function.
 
-A conversion keeps sizes, dropout, dtype, device, mode and requires_grad. It refuses, in words, what
-the other class has no place for, and modules that compute something else than their class does.
+The new module has weights of its own and keeps sizes, dropout, dtype, device, mode and
+requires_grad. A conversion refuses, in words, what the other class has no place for, and modules
+that compute something else than their class does.
+
+Source: Vaswani et al. 2017, section 3.2.2: W_i^Q, W_i^K, W_i^V of all heads as rows of one matrix,
+and W^O = identity for heads that are stacked; Ainslie et al. 2023 for shared heads.
 """
 
 from __future__ import annotations
@@ -20,10 +24,9 @@ from attnlib.modules import (
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
 )
-from attnlib.validate import require_equal_heads, require_plain
+from attnlib.validate import dropout_rate, require_equal_heads, require_plain
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
-GPT2_NAMES = {"c_attn": "W_qkv", "c_proj": "out_proj"}
 LLAMA_NAMES = ("q_proj", "k_proj", "v_proj")  # of PROJECTIONS
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -37,42 +40,32 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
         W_query = rows of heads[0].W_query, then of heads[1].W_query, ... (keys, values likewise)
         out_proj = identity, with bias 0
 
-    Args:
-        stacked: any MultiHeadAttentionWrapper.
-
     Returns:
-        A MultiHeadAttention with d_out = num_heads * stacked.d_out, on the same device, in the
-        same dtype and mode, with weights of its own. Outputs, weights and gradients are equal.
+        A MultiHeadAttention with d_out = num_heads * stacked.d_out. Outputs, weights and gradients
+        are equal.
 
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=4)
     >>> stacked_to_split(stacked).W_query.weight.shape
     torch.Size([8, 3])
-
-    Source: Vaswani et al. 2017, section 3.2.2: the W_i^Q as rows of one matrix, W^O = identity.
     """
     _require_ours(stacked, MultiHeadAttentionWrapper)
     for h, head in enumerate(stacked.heads):
         _require_ours(head, CausalAttention, f"heads.{h}")
     names = [f"heads.{h}.{W}" for h in range(stacked.num_heads) for W in PROJECTIONS]
     _require_projections(stacked, *names)
-    rates = {f"heads.{h}.dropout": _dropout_p(head) for h, head in enumerate(stacked.heads)}
+    rates = {
+        f"heads.{h}.dropout": dropout_rate(head.get_submodule("dropout"))
+        for h, head in enumerate(stacked.heads)
+    }
     _require_one("p", rates)
     state = _state(stacked, join_heads, made=("out_proj.weight", "out_proj.bias"))
     return with_weights(MultiHeadAttention, stacked, state, d_out=stacked.num_heads * stacked.d_out)
 
 
 def join_heads(stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights of stacked heads under the names of a weight-split module.
+    """Return the weights of stacked heads, or their state_dict, under the names of a split module.
 
-    Equation:
-        W_query.weight = rows of heads.0.W_query.weight, then of heads.1.W_query.weight, ...
-        out_proj = identity, with bias 0
-
-    Args:
-        stacked: the parameters or the state_dict of stacked heads.
-
-    Returns:
-        The weights of the split module. Gradients flow back through them.
+    The equation is that of stacked_to_split. Gradients flow back through the weights.
 
     >>> heads = {f"heads.{h}.W_query.weight": torch.ones(2, 3) for h in range(4)}
     >>> {name: tuple(weight.shape) for name, weight in join_heads(heads).items()}
@@ -94,22 +87,16 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
     Equation:
         heads[h].W_query = rows h * head_dim to (h + 1) * head_dim of W_query (keys, values too)
 
-    Args:
-        split: a MultiHeadAttention whose out_proj is the identity with bias 0.
-
     Returns:
-        A MultiHeadAttentionWrapper with d_out = split.head_dim per head, on the same device, in
-        the same dtype and mode, with weights of its own. Outputs, weights and gradients are equal.
+        A MultiHeadAttentionWrapper with d_out = split.head_dim per head. Outputs, weights and
+        gradients are equal.
 
     Raises:
         ValueError: out_proj is not the identity with bias 0. Stacked heads have no place for it.
 
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=4)
-    >>> again = split_to_stacked(stacked_to_split(stacked)).heads[1].W_key.weight
-    >>> torch.equal(again, stacked.heads[1].W_key.weight)
-    True
-
-    Source: Vaswani et al. 2017, section 3.2.2.
+    >>> split_to_stacked(stacked_to_split(stacked)).num_heads
+    4
     """
     _require_ours(split, MultiHeadAttention)
     _require_projections(split, *PROJECTIONS)
@@ -141,16 +128,12 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
     Equation:
         in_proj_weight = rows of W_query, then of W_key, then of W_value (in_proj_bias likewise)
 
-    Args:
-        split: a MultiHeadAttention with d_in = d_out.
-
     Returns:
-        An nn.MultiheadAttention with embed_dim = d_out and batch_first=True, on the same device,
-        in the same dtype and mode, with weights of its own. It masks nothing by itself: called
-        as module(x, x, x, attn_mask=causal_mask(num_tokens)), its outputs, weights and gradients
-        are equal. Without qkv_bias its in_proj_bias is None while out_proj has a bias. No
-        argument of nn.MultiheadAttention says that: set in_proj_bias = None on a new one before
-        it loads this state_dict.
+        An nn.MultiheadAttention with embed_dim = d_out and batch_first=True. It masks nothing by
+        itself: called as module(x, x, x, attn_mask=causal_mask(num_tokens)), its outputs, weights
+        and gradients are equal. Without qkv_bias its in_proj_bias is None while out_proj has a
+        bias, which no argument of nn.MultiheadAttention says: set in_proj_bias = None on a new
+        one before it loads this state_dict.
 
     Raises:
         ValueError: d_in is not d_out.
@@ -158,8 +141,6 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
     >>> split = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
     >>> split_to_torch(split).in_proj_weight.shape
     torch.Size([18, 6])
-
-    Source: the parameters of torch.nn.MultiheadAttention.
     """
     _require_ours(split, MultiHeadAttention)
     _require_projections(split, *PROJECTIONS)
@@ -171,7 +152,7 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
     state = _state(split, lambda old: _packed(old, "in_proj_"))
     with torch.device("meta"):
         module = nn.MultiheadAttention(
-            split.d_out, split.num_heads, _dropout_p(split), batch_first=True
+            split.d_out, split.num_heads, dropout_rate(split.dropout), batch_first=True
         )
     if "in_proj_bias" not in state:
         module.register_parameter("in_proj_bias", None)
@@ -189,20 +170,16 @@ def torch_to_split(module: nn.MultiheadAttention, context_length: int) -> MultiH
         context_length: the most tokens that the new module accepts.
 
     Returns:
-        A MultiHeadAttention on the same device, in the same dtype and mode, with weights of its
-        own. **It is causal and takes (b, num_tokens, d_in)**: its outputs, weights and gradients
-        are those of module(x, x, x, attn_mask=causal_mask(num_tokens)) with batch_first=True.
-        Where bias=False, its out_proj has a bias of 0.
+        A MultiHeadAttention. **It is causal and takes (b, num_tokens, d_in)**: its outputs,
+        weights and gradients are those of module(x, x, x, attn_mask=causal_mask(num_tokens)) with
+        batch_first=True. Where bias=False, its out_proj has a bias of 0.
 
     Raises:
-        TypeError: module is no nn.MultiheadAttention, or has a forward of its own.
         ValueError: it has kdim or vdim, add_bias_kv or add_zero_attn, which have no place here.
 
     >>> theirs = nn.MultiheadAttention(6, 2, batch_first=True)
     >>> torch_to_split(theirs, context_length=3).W_value.weight.shape
     torch.Size([6, 6])
-
-    Source: the parameters of torch.nn.MultiheadAttention.
     """
     _require_ours(module, nn.MultiheadAttention)
     options = {
@@ -244,18 +221,13 @@ def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
     Equation:
         W_qkv = rows of W_query, then of W_key, then of W_value
 
-    Args:
-        split: any MultiHeadAttention.
-
     Returns:
-        A FusedMultiHeadAttention with num_kv_heads = num_heads, on the same device, in the same
-        dtype and mode, with weights of its own. Outputs, weights and gradients are equal.
+        A FusedMultiHeadAttention with num_kv_heads = num_heads. Outputs, weights and gradients are
+        equal.
 
     >>> split = MultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2)
     >>> split_to_fused(split).W_qkv.weight.shape
     torch.Size([12, 6])
-
-    Source: Vaswani et al. 2017, section 3.2.2: all W_i^Q, W_i^K, W_i^V as rows of one matrix.
     """
     _require_ours(split, MultiHeadAttention)
     _require_projections(split, *PROJECTIONS)
@@ -269,20 +241,14 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
     Equation:
         W_query, W_key, W_value = the first, second and third part of the rows of W_qkv
 
-    Args:
-        fused: any FusedMultiHeadAttention.
-
     Returns:
-        A MultiHeadAttention on the same device, in the same dtype and mode, with weights of its
-        own. Outputs, weights and gradients are equal. Where num_kv_heads < num_heads, the rows
-        of each key and value head are repeated for every head that shared them: outputs and
-        weights stay equal, and the gradient of shared rows is the sum over their copies.
+        A MultiHeadAttention. Outputs, weights and gradients are equal. Rows of shared heads
+        of keys and values are repeated for every head that shared them: outputs and weights stay
+        equal, and the gradient of shared rows is the sum over their copies.
 
     >>> fused = FusedMultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2)
     >>> torch.equal(split_to_fused(fused_to_split(fused)).W_qkv.weight, fused.W_qkv.weight)
     True
-
-    Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023 for shared heads.
     """
     _require_ours(fused, FusedMultiHeadAttention)
     _require_projections(fused, "W_qkv")
@@ -321,11 +287,7 @@ def gpt2_to_fused(
         dropout: share of the attention weights that training sets to 0, attn_pdrop in GPT-2.
 
     Returns:
-        A FusedMultiHeadAttention with weights of its own, on the device and in the dtype of
-        theirs. Outputs are equal; GPT-2's dropout after c_proj is no part of it.
-
-    Raises:
-        ValueError: an entry is missing, or has another shape.
+        A FusedMultiHeadAttention. Outputs are equal; GPT-2's dropout after c_proj is no part of it.
 
     >>> state = {"c_attn.weight": torch.ones(4, 12), "c_proj.weight": torch.ones(4, 4)}
     >>> gpt2_to_fused(state, num_heads=2, context_length=3).W_qkv.weight.shape
@@ -337,7 +299,9 @@ def gpt2_to_fused(
     width = given["c_proj.weight"].shape[0]
     is_conv1d = given["c_attn.weight"].shape[0] == width
     new = {
-        _renamed(name, GPT2_NAMES): entry.t() if is_conv1d else entry
+        name.replace("c_attn", "W_qkv").replace("c_proj", "out_proj"): entry.t()
+        if is_conv1d
+        else entry
         for name, entry in given.items()
     }
     sizes = {"d_in": width, "d_out": width, "context_length": context_length}
@@ -351,17 +315,8 @@ def fused_to_gpt2(fused: FusedMultiHeadAttention) -> State:
         fused: with d_in = d_out, without rotary positions and shared heads.
 
     Returns:
-        c_attn.weight, (d, 3 * d), c_proj.weight, (d, d), and their biases, if any: what
-        load_state_dict of transformers' GPT2Attention takes.
-
-    Raises:
-        ValueError: the module has something for which GPT-2 has no place.
-
-    >>> fused = FusedMultiHeadAttention(4, 4, context_length=3, dropout=0.0, num_heads=2)
-    >>> fused_to_gpt2(fused)["c_attn.weight"].shape
-    torch.Size([4, 12])
-
-    Source: Radford et al. 2019 (GPT-2).
+        What load_state_dict of transformers' GPT2Attention takes: c_attn.weight, (d, 3 * d),
+        c_proj.weight, (d, d), and their biases, if any.
     """
     has = {
         f"rotary_base={fused.rotary_base}": fused.rotary_base is not None,
@@ -369,9 +324,12 @@ def fused_to_gpt2(fused: FusedMultiHeadAttention) -> State:
         f"d_in={fused.d_in}, which is not d_out": fused.d_in != fused.d_out,
     }
     _require_no_option(has, "GPT-2's attention")
-    theirs = {ours: theirs for theirs, ours in GPT2_NAMES.items()}
-    new = {_renamed(name, theirs): entry.t() for name, entry in _plain_weights(fused).items()}
-    return {name: entry.clone(memory_format=torch.contiguous_format) for name, entry in new.items()}
+    return {
+        name.replace("W_qkv", "c_attn").replace("out_proj", "c_proj"): entry.t().clone(
+            memory_format=torch.contiguous_format
+        )
+        for name, entry in _plain_weights(fused).items()
+    }
 
 
 def llama_to_fused(
@@ -387,10 +345,9 @@ def llama_to_fused(
         W_qkv = rows of q_proj, then of k_proj, then of v_proj; out_proj = o_proj
 
     Args:
-        state: the state_dict of such a layer, LlamaAttention in transformers, or that of a model
-            which shares its design (Mistral, Qwen2, SmolLM2): the weights of q_proj, k_proj,
-            v_proj and o_proj, and their biases, if any. The number of heads of keys and values
-            follows from their shapes.
+        state: the state_dict of such a layer, LlamaAttention in transformers (Mistral, Qwen2 and
+            SmolLM2 share its design): the weights of q_proj, k_proj, v_proj and o_proj, and their
+            biases, if any. num_kv_heads follows from their shapes.
         num_heads: how many heads of queries.
         context_length: the most tokens that the new module accepts.
         rotary_base: rope_theta in the model's config.
@@ -398,12 +355,12 @@ def llama_to_fused(
             that Meta released.
 
     Returns:
-        A FusedMultiHeadAttention with weights of its own, on the device and in the dtype of
-        theirs. Outputs are equal, except where the model scales its positions (rope_scaling).
+        A FusedMultiHeadAttention. Outputs are equal, except where the model scales its positions
+        (rope_scaling).
 
     Raises:
-        ValueError: an entry is missing or has another shape, o_proj's, for instance, where
-            num_heads * head_dim is not the width of the model.
+        ValueError: an entry is missing or has another shape: o_proj, where num_heads * head_dim is
+            not the width of the model.
 
     >>> shapes = {"q_proj": (8, 8), "k_proj": (4, 8), "v_proj": (4, 8), "o_proj": (8, 8)}
     >>> state = {f"{name}.weight": torch.ones(shape) for name, shape in shapes.items()}
@@ -419,9 +376,7 @@ def llama_to_fused(
     new = {
         f"W_qkv.{kind}": torch.cat([given[f"{W}.{kind}"] for W in LLAMA_NAMES]) for kind in kinds
     }
-    new |= {
-        _renamed(name, {"o_proj": "out_proj"}): given[name] for name in given if "o_proj" in name
-    }
+    new |= {name.replace("o_proj", "out_proj"): given[name] for name in given if "o_proj" in name}
     num_kv_heads = len(given["k_proj.weight"]) // (d_out // num_heads)
     sizes = {"d_in": d_in, "d_out": d_out, "context_length": context_length, "dropout": 0.0}
     sizes |= {"num_heads": num_heads, "num_kv_heads": num_kv_heads}
@@ -436,18 +391,8 @@ def fused_to_llama(fused: FusedMultiHeadAttention) -> State:
             rotary_layout="half".
 
     Returns:
-        The weights of q_proj, k_proj, v_proj and o_proj, and their biases, if any: what
-        load_state_dict of transformers' LlamaAttention takes.
-
-    Raises:
-        ValueError: the module has no rotary positions.
-
-    >>> sizes = {"num_heads": 4, "num_kv_heads": 2, "rotary_base": 500.0}
-    >>> fused = FusedMultiHeadAttention(8, 8, context_length=3, dropout=0.0, **sizes)
-    >>> fused_to_llama(fused)["v_proj.weight"].shape
-    torch.Size([4, 8])
-
-    Source: Touvron et al. 2023 (Llama), as transformers has it.
+        What load_state_dict of transformers' LlamaAttention takes: the weights of q_proj, k_proj,
+        v_proj and o_proj, and their biases, if any.
     """
     _require_no_option({"rotary_base=None": fused.rotary_base is None}, "Llama's attention")
     new: State = {}
@@ -461,18 +406,12 @@ def fused_to_llama(fused: FusedMultiHeadAttention) -> State:
 
 def _entries(state: Mapping[str, Tensor], *parts: str) -> State:
     """Return the weights and biases of these parts, each weight of which must be there."""
-    for name in (f"{part}.weight" for part in parts):
-        if name not in state:
+    for part in parts:
+        if f"{part}.weight" not in state:
             found = ", ".join(list(state)[:3])
-            raise ValueError(f"the state has no {name!r}; its first entries are {found}")
+            raise ValueError(f"the state has no '{part}.weight'; its first entries are {found}")
     names = [f"{part}.{kind}" for part in parts for kind in ("weight", "bias")]
     return {name: state[name].detach() for name in names if name in state}
-
-
-def _renamed(name: str, parts: Mapping[str, str]) -> str:
-    """Return "c_attn.bias" as "W_qkv.bias", where parts has the two names of the part."""
-    part, kind = name.split(".")
-    return f"{parts[part]}.{kind}"
 
 
 def _plain_weights(fused: FusedMultiHeadAttention) -> State:
@@ -512,19 +451,8 @@ def with_weights(
 ) -> Module:
     """Make a module of the sizes of another that holds these tensors themselves.
 
-    Args:
-        cls: a class that takes the arguments of MultiHeadAttention.
-        like: the module whose sizes, dropout and mode are kept.
-        state: all weights of the new one, by name. An nn.Parameter keeps its requires_grad.
-        changes: the sizes that are not kept.
-
-    Returns:
-        The module, on the device and in the dtype of its weights.
-
-    >>> old = MultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2).eval()
-    >>> new = with_weights(MultiHeadAttention, old, old.state_dict(), context_length=9)
-    >>> new.context_length, new.training, torch.equal(new.W_key.weight, old.W_key.weight)
-    (9, False, True)
+    cls takes the arguments of MultiHeadAttention; changes are the sizes that are not kept. An
+    nn.Parameter in state keeps its requires_grad.
     """
     sizes = {name: getattr(like, name) for name in ("d_in", "d_out", "context_length", "num_heads")}
     rates = [part.p for part in like.modules() if isinstance(part, nn.Dropout)]
@@ -533,17 +461,6 @@ def with_weights(
     with torch.device("meta"):  # no weights are drawn that would be replaced at once
         module = cls(**{**sizes, "dropout": dropout, "qkv_bias": qkv_bias, **changes})
     return _loaded(module, state, like.training)
-
-
-def _dropout_p(module: nn.Module) -> float:
-    """Return the share that a module's dropout drops; somebody may have put another part there."""
-    part = module.get_submodule("dropout")
-    if not isinstance(part, (nn.Dropout, nn.Identity)):
-        raise TypeError(
-            f"dropout is a {type(part).__name__}, but the new module has an nn.Dropout; "
-            "put an nn.Dropout or an nn.Identity there first"
-        )
-    return part.p if isinstance(part, nn.Dropout) else 0.0
 
 
 def _loaded(module: Module, state: Mapping[str, Tensor], training: bool) -> Module:

@@ -65,15 +65,7 @@ def with_causal_mask(
     Equation:
         causal_mask(num_queries, num_keys) | is_masked
 
-    Args:
-        is_masked: bool, broadcastable to (..., num_queries, num_keys), or None for no other mask.
-        num_queries: how many tokens ask: the newest ones.
-        num_keys: how many tokens there are, those that ask included; num_queries if None.
-        device: where the causal mask is made.
-
-    Returns:
-        is_masked, bool, (..., num_queries, num_keys). True means: this query may not attend to
-        this key.
+    Args are those of causal_mask; is_masked is None where nothing else is masked.
 
     >>> is_padding = torch.tensor([True, False, False])  # on the left
     >>> with_causal_mask(is_padding, 3).int().tolist()
@@ -185,8 +177,7 @@ def split_heads(x: Tensor, head_dim: int) -> Tensor:
         merge_heads undoes it.
 
     Raises:
-        TypeError: x is not a tensor, or head_dim not an int.
-        ValueError: x is not 3-d, or head_dim does not divide its width.
+        TypeError, ValueError: x is not such a tensor, or head_dim does not divide its width.
 
     >>> split_heads(torch.arange(8).view(1, 2, 4), head_dim=2).tolist()
     [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
@@ -216,8 +207,7 @@ def merge_heads(x: Tensor) -> Tensor:
         (b, num_tokens, d_out) with d_out = num_heads * head_dim.
 
     Raises:
-        TypeError: x is not a tensor.
-        ValueError: x is not 4-d.
+        TypeError, ValueError: x is not such a tensor.
 
     >>> x = torch.arange(24).view(1, 3, 8)
     >>> torch.equal(merge_heads(split_heads(x, head_dim=2)), x)

@@ -14,6 +14,7 @@ from attnlib.modules import CausalModule, Device
 from attnlib.rotary import ROTATIONS, rotary_cos_sin
 from attnlib.validate import (
     autocasts,
+    dropout_rate,
     is_exporting,
     plain_weight,
     positive_ints,
@@ -33,13 +34,7 @@ OLD_KERNELS = torch.__version__ < "2.13"
 
 
 class CosSin(NamedTuple):
-    """What FusedMultiHeadAttention.cos_sin returns, for all layers of a model.
-
-    Args:
-        cos: of rotary_cos_sin, (num_tokens, head_dim / 2) or (b, 1, num_tokens, head_dim / 2).
-        sin: of the same shape.
-        num_before: how many tokens the cache held: these are for the ones that follow.
-    """
+    """What FusedMultiHeadAttention.cos_sin returns, for tokens that follow num_before others."""
 
     cos: Tensor
     sin: Tensor
@@ -73,10 +68,9 @@ def fused_attention(
         heads shares one head of keys and values. A query without any key gets a context of 0.
 
     Raises:
-        TypeError: one of the three is not a tensor of floating-point numbers of their common
-            dtype; dropout_p is no number; is_masked is not bool.
-        ValueError: their shapes or devices do not fit, there are more queries than keys, or
-            dropout_p is outside [0, 1].
+        TypeError: an argument is of another type, or dtype, than the others need.
+        ValueError: shapes or devices do not fit, there are more queries than keys, or dropout_p is
+            outside [0, 1].
 
     >>> one = torch.ones(1, 1, 2, 1)
     >>> fused_attention(one, one, torch.tensor([[[[1.0], [3.0]]]])).flatten().tolist()
@@ -193,15 +187,13 @@ class FusedMultiHeadAttention(CausalModule):
         head_h = softmax(mask(queries_h @ keys_g^T / sqrt(head_dim))) @ values_g
         head_dim = d_out / num_heads, g = the key/value head of head h's group
 
-    It is the function of MultiHeadAttention: split_to_fused copies the weights, and outputs,
-    weights and gradients are equal. Constructed on the CPU right after torch.manual_seed(seed),
-    without qkv_bias and num_kv_heads, it even starts with the weights of MultiHeadAttention.
+    It is the function of MultiHeadAttention, whose weights split_to_fused copies. Made on the CPU
+    right after torch.manual_seed(seed), without qkv_bias and num_kv_heads, it starts with them.
 
     Args:
-        d_in: width of a token's vector.
+        d_in, dropout, device, dtype: those of CausalAttention.
         d_out: **total** width of the result, shared out among the heads.
         context_length: the most tokens that forward accepts, those in the cache included.
-        dropout: share of the attention weights that training sets to 0, from 0 to 1.
         num_heads: how many heads; it divides d_out.
         qkv_bias: whether W_qkv has a bias.
         num_kv_heads: heads of keys and values; it divides num_heads. Each is shared by
@@ -212,8 +204,6 @@ class FusedMultiHeadAttention(CausalModule):
             head_dim must then be even. None rotates nothing.
         rotary_layout: which numbers are rotated together, "half" (rotate_half) or "interleaved"
             (rotate_interleaved).
-        device: where the parameters are made.
-        dtype: floating dtype of the parameters.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
@@ -251,10 +241,8 @@ class FusedMultiHeadAttention(CausalModule):
 
     Raises:
         TypeError: an argument is of the wrong type, or x of another dtype than the weights.
-        ValueError: a size is not positive, num_heads does not divide d_out, num_kv_heads does
-            not divide num_heads, dropout is outside [0, 1], x has the wrong shape or device or
-            more than context_length tokens, the cache is full or not for this x, or gradients
-            are required through a cache, which carries none.
+        ValueError: an argument does not fit the others, x has more than context_length tokens,
+            the cache is full or not for this x, or gradients are required through a cache.
 
     >>> fused = FusedMultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
     >>> x, cache = torch.rand(1, 3, 6), fused.new_cache(batch_size=1, max_tokens=3)
@@ -372,7 +360,8 @@ class FusedMultiHeadAttention(CausalModule):
             values = repeat_heads(values, num_heads)  # (b, num_heads, num_keys, head_dim)
             context_vec, attn_weights = attention(queries, keys, values, is_masked, self.dropout)
         else:
-            context_vec = _attend_fused(queries, keys, values, self._dropout_p(), is_masked)
+            dropout_p = dropout_rate(self.dropout) if self.training else 0.0
+            context_vec = _attend_fused(queries, keys, values, dropout_p, is_masked)
 
         context_vec = merge_heads(context_vec)  # (b, num_tokens, num_heads * head_dim)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
@@ -381,28 +370,13 @@ class FusedMultiHeadAttention(CausalModule):
         return (context_vec, attn_weights) if return_weights else context_vec
 
     def _heads_here(self, num_split: int) -> tuple[int, int]:
-        """Return how many heads of queries, and of keys, are among those that W_qkv made.
-
-        Where heads are shared out among processes, W_qkv makes fewer: as many of each kind as
-        belong to this process.
-        """
+        """Return how many heads of queries, and of keys, W_qkv made: those of this process."""
         if num_split == self.num_heads + 2 * self.num_kv_heads:
             return self.num_heads, self.num_kv_heads
         _require_rows_by_process(self.W_qkv)
         shared_by = self.num_heads // self.num_kv_heads
         num_kv_heads = num_split // (shared_by + 2)
         return num_split - 2 * num_kv_heads, num_kv_heads
-
-    def _dropout_p(self) -> float:
-        """Return the share of weights that the kernel drops; the part may have been exchanged."""
-        if not self.training or isinstance(self.dropout, nn.Identity):
-            return 0.0
-        if not isinstance(self.dropout, nn.Dropout):
-            raise TypeError(
-                f"dropout is a {type(self.dropout).__name__}, but the fused kernel can only do "
-                "what nn.Dropout and nn.Identity do; return_weights=True applies any module"
-            )
-        return self.dropout.p
 
     def extra_repr(self) -> str:
         """Show the sizes, and the rotary positions where there are any."""

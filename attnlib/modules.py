@@ -190,25 +190,15 @@ class MultiHeadAttentionWrapper(CausalModule):
         context_vec = concat(head_1(x), ..., head_n(x))
 
     Args:
-        d_in: width of a token's vector.
         d_out: width of **each head**; the result has num_heads * d_out columns.
-        context_length: the most tokens that forward accepts.
-        dropout: share of the attention weights that training sets to 0, from 0 to 1.
         num_heads: how many heads.
-        qkv_bias: whether the projections have a bias.
-        device: where the parameters are made.
-        dtype: floating dtype of the parameters.
+        The others are those of CausalAttention.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
         (b, num_tokens, num_heads * d_out): head h owns columns h * d_out to (h + 1) * d_out.
         forward(x, return_weights=True) returns context_vec and attn_weights,
         (b, num_heads, num_tokens, num_tokens).
-
-    Raises:
-        TypeError: an argument is of the wrong type, or x of another dtype than the weights.
-        ValueError: a size is not positive, dropout is outside [0, 1], x has the wrong shape or
-            device or more than context_length tokens.
 
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
     >>> stacked(torch.ones(1, 6, 3)).shape
@@ -241,7 +231,10 @@ class MultiHeadAttentionWrapper(CausalModule):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return context_vec, (b, num_tokens, num_heads * d_out), and attn_weights if asked for."""
         self._require_call(x, return_weights, is_masked, self.heads[0].get_submodule("W_query"))
-        masks = self._masks_of_heads(x, is_masked)
+        masks: Sequence[Tensor | None] = [None] * len(self.heads)
+        if is_masked is not None:
+            b, num_tokens, _ = x.shape
+            masks = is_masked.expand(b, self.num_heads, num_tokens, num_tokens).unbind(dim=1)
         outputs = [
             head(x, return_weights, is_masked=mask)
             for head, mask in zip(self.heads, masks, strict=True)
@@ -255,13 +248,6 @@ class MultiHeadAttentionWrapper(CausalModule):
         attn_weights = torch.stack(weights, dim=1)  # (b, num_heads, num_tokens, num_tokens)
         return context_vec, attn_weights
 
-    def _masks_of_heads(self, x: Tensor, is_masked: Tensor | None) -> Sequence[Tensor | None]:
-        """Return the mask of each head, (b, num_tokens, num_tokens), or None for each."""
-        if is_masked is None:
-            return [None] * len(self.heads)
-        b, num_tokens, _ = x.shape
-        return is_masked.expand(b, self.num_heads, num_tokens, num_tokens).unbind(dim=1)
-
 
 class MultiHeadAttention(CausalModule):
     """Make all heads by one product per projection, then split its result into heads.
@@ -272,14 +258,10 @@ class MultiHeadAttention(CausalModule):
         head_dim = d_out / num_heads
 
     Args:
-        d_in: width of a token's vector.
         d_out: **total** width of the result, shared out among the heads.
-        context_length: the most tokens that forward accepts.
-        dropout: share of the attention weights that training sets to 0, from 0 to 1.
         num_heads: how many heads; it divides d_out.
         qkv_bias: whether the projections have a bias (out_proj always has one).
-        device: where the parameters are made.
-        dtype: floating dtype of the parameters.
+        The others are those of CausalAttention.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
@@ -293,9 +275,7 @@ class MultiHeadAttention(CausalModule):
         key gets weights and a context of 0.
 
     Raises:
-        TypeError: an argument is of the wrong type, or x of another dtype than the weights.
-        ValueError: a size is not positive, num_heads does not divide d_out, dropout is outside
-            [0, 1], x has the wrong shape or device or more than context_length tokens.
+        ValueError: num_heads does not divide d_out; the others are those of CausalAttention.
 
     >>> split = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
     >>> split(torch.ones(1, 3, 6)).shape

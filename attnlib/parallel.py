@@ -59,13 +59,8 @@ class ColwiseQKV(ColwiseParallel):
 def rows_by_process(rows: Tensor, widths: Sequence[int], num_processes: int) -> Tensor:
     """Return the rows of W_qkv in the order of the processes that own them.
 
-    Args:
-        rows: (d_out + 2 * num_kv_heads * head_dim, ...): all queries, then keys, then values.
-        widths: how many rows make queries, keys and values.
-        num_processes: it divides each of them.
-
-    Returns:
-        The same rows: queries, keys and values of process 0, then those of process 1, ...
+    They come as all queries, then keys, then values, as many of each as widths says. They go as
+    queries, keys and values of process 0, then those of process 1, ...
 
     >>> rows_by_process(torch.tensor([0, 1, 2, 3, 10, 11, 20, 21]), (4, 2, 2), 2).tolist()
     [0, 1, 10, 20, 2, 3, 11, 21]

@@ -38,8 +38,7 @@ def rotary_cos_sin(
         cos and sin, (..., num_tokens, head_dim / 2) each.
 
     Raises:
-        TypeError: positions are no tensor, or in half precision, which cannot count beyond 256
-            or 2,048; or another argument is of the wrong type.
+        TypeError: an argument is of the wrong type; half precision cannot count positions.
         ValueError: positions are a single number, head_dim is odd or not positive, or base is.
 
     >>> cos, sin = rotary_cos_sin(torch.arange(3), head_dim=4, base=100.0)
@@ -102,18 +101,8 @@ def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     Equation:
         y[2i] = x[2i] cos[i] - x[2i + 1] sin[i], y[2i + 1] = x[2i + 1] cos[i] + x[2i] sin[i]
 
-    Args:
-        x: floating, (..., num_tokens, head_dim): queries or keys.
-        cos: of rotary_cos_sin, (..., num_tokens, head_dim / 2).
-        sin: of the same shape.
-
-    Returns:
-        The rotated x, of the same shape and dtype. It is rotate_half with the numbers of a head
-        in another order, so weights for one layout become weights for the other by permuting rows.
-
-    Raises:
-        TypeError: x, cos or sin is no tensor of floating-point numbers.
-        ValueError: cos and sin are not for these tokens or this head_dim.
+    Args, Returns and Raises are those of rotate_half. It is that function with the numbers of a
+    head in another order, so weights for one layout become weights for the other by permuting rows.
 
     >>> quarter = torch.zeros(1, 2), torch.ones(1, 2)
     >>> rotate_interleaved(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()

@@ -20,11 +20,7 @@ def require_positive_int(name: str, value: object) -> None:
 
 
 def positive_ints(**values: object) -> tuple[int, ...]:
-    """Return each as a plain int, or raise unless it is positive.
-
-    >>> positive_ints(embed_dim=4, num_heads=2)
-    (4, 2)
-    """
+    """Return each as a plain int, or raise unless it is positive."""
     for name, value in values.items():
         require_positive_int(name, value)
     return tuple(int(cast(Integral, value)) for value in values.values())
@@ -79,8 +75,8 @@ def require_switch(return_weights: object) -> None:
     if not isinstance(return_weights, bool):
         raise TypeError(
             "return_weights, the second argument of forward, must be True or False, not "
-            f"{type(return_weights).__name__}; a mask is given by name, is_masked=..., and keys "
-            "and values are always made of x (for others see attnlib.attention)"
+            f"{type(return_weights).__name__}; give a mask by name, is_masked=...; keys and values "
+            "are always made of x"
         )
 
 
@@ -101,19 +97,16 @@ def require_rate(name: str, value: object) -> None:
 
 
 def divisors(number: int) -> list[int]:
-    """Return the divisors of a positive int in ascending order.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
+    """Return the divisors of a positive int in ascending order."""
     return [candidate for candidate in range(1, number + 1) if number % candidate == 0]
 
 
 def require_divides(count: int, whole: int, rule: str, counts: str = "counts") -> None:
     """Raise unless count divides whole; the message is the rule, and the nearest that do."""
-    if whole % count:
+    if count == 0 or whole % count:
         known = divisors(whole)
-        nearest = [max(d for d in known if d < count), *(d for d in known if d > count)][:2]
+        below = [d for d in known if d < count][-1:]
+        nearest = [*below, *(d for d in known if d > count)][:2]
         names = " and ".join(map(str, nearest))
         raise ValueError(f"{rule}; the nearest {counts} that divide {whole}: {names}")
 
@@ -184,11 +177,6 @@ def plain_weight(projection: nn.Module) -> Tensor | None:
     A projection that somebody wraps, quantizes or prunes may hold its numbers in another dtype,
     or nowhere; what it accepts is its own affair. The parameter is looked up where nn.Module
     keeps it: a weight that is computed anew on each access is not computed for this.
-
-    >>> plain_weight(nn.Linear(3, 2)).shape
-    torch.Size([2, 3])
-    >>> plain_weight(nn.Sequential(nn.Linear(3, 2))) is None
-    True
     """
     if type(projection).forward is not nn.Linear.forward:
         return None
@@ -215,6 +203,16 @@ def require_plain(module: nn.Module, *names: str) -> None:
                 f"{name} is a {type(projection).__name__}{computed}, not a plain nn.Linear; "
                 "merge it into one first: only its weight and bias can be copied"
             )
+
+
+def dropout_rate(dropout: nn.Module) -> float:
+    """Return the share that a part drops; somebody may have exchanged it."""
+    if not isinstance(dropout, (nn.Dropout, nn.Identity)):
+        raise TypeError(
+            f"dropout is a {type(dropout).__name__}, but kernels and conversions know nn.Dropout "
+            "and nn.Identity only; return_weights=True applies any module"
+        )
+    return dropout.p if isinstance(dropout, nn.Dropout) else 0.0
 
 
 def autocasts(device: torch.device) -> bool:

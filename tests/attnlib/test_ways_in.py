@@ -18,6 +18,7 @@ from attnlib import (
     stacked_to_split,
     torch_to_split,
 )
+from attnlib.fused import repeat_heads
 from support.cases import CASES, SEVERAL_HEADS, B, Case, T, name, refused
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
@@ -109,7 +110,9 @@ def test_dropout_may_be_exchanged_for_an_identity(case):
     assert torch.equal(module.train()(x), expected)
     if case.in_kernel:
         module.dropout = nn.AlphaDropout(0.5)
-        with refused(TypeError, "dropout is a AlphaDropout, but the fused kernel can only do"):
+        with refused(
+            TypeError, "dropout is a AlphaDropout, but kernels and conversions know nn.Dr"
+        ):
             module(x)
 
 
@@ -142,3 +145,8 @@ def test_a_class_of_an_earlier_import_is_named_as_such():
     earlier = type("MultiHeadAttention", (nn.Module,), {})
     with refused(TypeError, "MultiHeadAttention, not a MultiHeadAttention of an earlier import"):
         split_to_fused(earlier())
+
+
+def test_heads_that_share_no_heads():
+    with refused(ValueError, "num_kv_heads=0 does not divide num_heads=4"):
+        repeat_heads(torch.ones(2, 0, 3), 4)
