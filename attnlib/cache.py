@@ -97,10 +97,7 @@ class KeyValueCache:
         self.num_tokens = 0
 
     def truncate(self, num_tokens: int) -> None:
-        """Keep the first num_tokens tokens and forget the later ones: roll back to a length.
-
-        transformers calls this crop. Speculative decoding needs it for tokens that were rejected.
-        """
+        """Keep the first num_tokens tokens and forget the later ones; transformers' crop."""
         require_count("num_tokens", num_tokens)
         if num_tokens > self.num_tokens:
             raise ValueError(
@@ -110,12 +107,9 @@ class KeyValueCache:
         self.num_tokens = num_tokens
 
     def reorder(self, index: Tensor) -> None:
-        """Let sequence i go on from what sequence index[i] has: beams that were chosen.
+        """Let sequence i go on from what sequence index[i] has; transformers' reorder_cache.
 
-        transformers calls this reorder_cache, and index beam_idx.
-
-        Args:
-            index: int64, (batch_size). A sequence may be chosen several times, or not at all.
+        index, the chosen beams, is int64, (batch_size); one may stand there several times.
         """
         require_tensor("index", index)
         batch_size = self.keys.shape[0]

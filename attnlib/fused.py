@@ -131,9 +131,8 @@ def _may_attend(is_masked: Tensor, num_queries: int, num_keys: int) -> Tensor:
 def newest_mask(num_queries: int, num_keys: int, device: torch.device) -> Tensor:
     """Return the causal mask for SDPA, True where a query may attend, of fewer queries than keys.
 
-    On CUDA it is PyTorch's causal_lower_right, with which SDPA can keep its flash kernel: it has
-    none for a mask that is a tensor of numbers. This branch has not been run on a GPU; on the CPU
-    the tests show that both masks say the same.
+    On CUDA it is PyTorch's causal_lower_right, with which SDPA can keep its flash kernel. This has
+    not been run on a GPU; the tests show on the CPU that both masks say the same.
     """
     if device.type == "cuda":
         from torch.nn.attention.bias import causal_lower_right  # only here: it loads slowly

@@ -22,12 +22,8 @@ from attnlib.validate import require_divides
 class ColwiseQKV(ColwiseParallel):
     """Shard W_qkv so that each process gets the queries, keys and values of its own heads.
 
-    Use it as PyTorch's ColwiseParallel, after the weights have been loaded::
-
-        plan = {"W_qkv": ColwiseQKV(fused), "out_proj": RowwiseParallel()}
-        parallelize_module(fused, mesh, plan)
-
-    It changes the order of the rows of W_qkv, to that of rows_by_process. A state_dict that is
+    It stands in a plan of parallelize_module, after the weights have been loaded:
+    {"W_qkv": ColwiseQKV(fused), "out_proj": RowwiseParallel()}. It changes the order of the rows of W_qkv, to that of rows_by_process. A state_dict that is
     gathered from the processes has this order too.
 
     Args:
