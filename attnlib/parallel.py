@@ -23,8 +23,8 @@ class ColwiseQKV(ColwiseParallel):
     """Shard W_qkv so that each process gets the queries, keys and values of its own heads.
 
     It stands in a plan of parallelize_module, after the weights have been loaded:
-    {"W_qkv": ColwiseQKV(fused), "out_proj": RowwiseParallel()}. It changes the order of the rows of W_qkv, to that of rows_by_process. A state_dict that is
-    gathered from the processes has this order too.
+    {"W_qkv": ColwiseQKV(fused), "out_proj": RowwiseParallel()}. It changes the order of the rows
+    of W_qkv to that of rows_by_process; a state_dict gathered from the processes has it too.
 
     Args:
         fused: the module whose W_qkv it is for.
