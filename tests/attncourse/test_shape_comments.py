@@ -74,6 +74,8 @@ def test_in_the_language_model():
     sizes = {"b": 1, "num_tokens": 5, **vars(model.size)}
     run = found.run(sizes, lambda: model.read([1, 2, 3, 4, 5]))
     found.run(sizes, lambda: run.attn_scores(0))
+    vocabulary = model.llama.unembedding.shape[0]
+    found.run(sizes | {"vocabulary": vocabulary}, lambda: run.logit_lens(0, 0))
     found.run(sizes | {"b": 6}, lambda: run.ablate_layer(0))  # a head of the six each
     found.run(sizes, lambda: model.llama(torch.ones(1, 5, model.size.width)))
     assert found.lies == found.unreached() == []
