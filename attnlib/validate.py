@@ -274,9 +274,9 @@ def require_attention(
                 f"not {tuple(x.shape)} and {tuple(y.shape)}"
             )
     if is_masked is not None:
-        batch = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
-            queries.shape[:-2], keys.shape[:-2]
-        )
+        batch = queries.shape[:-2]
+        if batch != keys.shape[:-2]:  # asked first, because broadcast_shapes is slow
+            batch = torch.broadcast_shapes(batch, keys.shape[:-2])  # type: ignore[no-untyped-call]
         require_mask(is_masked, (*batch, queries.shape[-2], keys.shape[-2]), queries)
     if dropout is not None and not callable(dropout):
         raise TypeError(f"dropout must be a function, for instance an nn.Dropout, not {dropout!r}")
@@ -298,8 +298,9 @@ def require_mask(
 
 def require_broadcastable(name: str, mask: Tensor, sizes: Sequence[int]) -> None:
     """Raise unless a mask broadcasts to the sizes of the scores: it neither enlarges nor crops."""
-    pairs = zip(mask.shape[::-1], sizes[::-1], strict=False)
-    if mask.ndim > len(sizes) or any(size not in (1, want) for size, want in pairs):
+    given = tuple(mask.shape)
+    pairs = zip(given[::-1], sizes[::-1], strict=False)
+    if len(given) > len(sizes) or any(size not in (1, want) for size, want in pairs):
         raise ValueError(
             f"{name} must be broadcastable to (..., num_queries, num_keys) = {tuple(sizes)}, "
             f"not {tuple(mask.shape)}"
