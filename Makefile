@@ -95,15 +95,16 @@ release: site pdf  ## put a release into build/release (make release TAG=v0.2.0)
 	for folder in site pdf; do (cd build && $(abspath $(PY)) -m zipfile -c release/attention-$(VERSION)-$$folder.zip $$folder) || exit; done
 
 colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-git-clones-from)
+	@test -n "$(ADDRESS)" || { echo 'say from where: make colab ADDRESS=https://...'; exit 1; }
 	$(PY) tools/colab_copies.py $(ADDRESS)
 
-bench: dev  ## time every variant on this machine (10 minutes), print the goals
+bench: dev  ## time the ways to write attention in turns (10 minutes), print the goals
 	$(PY) benchmarks/bench.py
 
 bench-quick: dev  ## the same in a minute: fewer shapes and rounds
 	$(PY) benchmarks/bench.py --quick
 
-digits: dev  ## compute every printed number under several numerics (one: make digits NB=path)
+digits: dev  ## run the notebooks under several numerics, print each word that differs (one: make digits NB=path)
 	$(PY) tools/digits.py $(NB)
 
 mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants MUTANT=name)

@@ -205,7 +205,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PAGES if name not
 
 @browser_test
 @pytest.mark.parametrize("name", [*QUICK, *SLOW])
-def test_nothing_sticks_out_and_nobody_is_shut_out(name: str, open_page: Callable[..., Page]):
+def test_a_page_fits_and_is_accessible(name: str, open_page: Callable[..., Page]):
     """Axe-core finds no violation, narrow and dark, then wide and light.
 
     It sees words of one kind once, and nothing of the panels, which have tests of their own. On
