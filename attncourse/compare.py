@@ -22,11 +22,13 @@ def at_most(difference: float, floor: float) -> float:
     """Return a difference rounded up to a power of ten, and at least floor.
 
     Rounding errors vary from machine to machine. With a floor above them, all machines print the
-    same bound.
+    same bound. NaN stays NaN.
 
     >>> at_most(0.03, floor=1e-5), at_most(2e-8, floor=1e-5)
     (0.1, 1e-05)
     """
+    if math.isnan(difference):
+        return difference
     if difference <= floor:
         return floor
     return float(10.0 ** math.ceil(math.log10(difference)))

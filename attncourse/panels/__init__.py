@@ -10,7 +10,6 @@ from attncourse.panels.gallery import MISTAKE_GALLERY
 from attncourse.panels.live import LEAK_DETECTOR, MINI_MODEL, PAINTED_PATTERN, TYPED_LETTERS
 from attncourse.panels.online_softmax import ONLINE_SOFTMAX
 from attncourse.panels.stacked_heads import STACKED_HEADS
-from attncourse.panels.torch_equality import TORCH_EQUALITY
 from attncourse.panels.weight_split import WEIGHT_SPLIT
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "ONLINE_SOFTMAX",
     "PAINTED_PATTERN",
     "STACKED_HEADS",
-    "TORCH_EQUALITY",
     "TYPED_LETTERS",
     "WEIGHT_SPLIT",
 ]

@@ -25,7 +25,7 @@ DRAWN = (
     "panels/stacked_heads",
     "variants/inlined",
 )
-DRAWN += ("panels/weight_split", "panels/torch_equality", "panels/gallery")
+DRAWN += ("panels/weight_split", "panels/gallery")
 DRAWN += ("panels/online_softmax",)
 OWN_SIZES = {
     "online softmax": {"head_dim": 2},

@@ -22,7 +22,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attncourse.panels.gallery import MISTAKE_GALLERY
 from attncourse.panels.online_softmax import ONLINE_SOFTMAX
 from attncourse.panels.stacked_heads import STACKED_HEADS
-from attncourse.panels.torch_equality import TORCH_EQUALITY
 from attncourse.panels.weight_split import WEIGHT_SPLIT
 from attncourse.variants.torch_multihead import MultiheadAttention
 from attnlib import (
@@ -115,8 +114,7 @@ CASES = (
 CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latter by an adapter
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
-ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, TORCH_EQUALITY)
-ALL_PANELS += (MISTAKE_GALLERY, ONLINE_SOFTMAX)
+ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, MISTAKE_GALLERY, ONLINE_SOFTMAX)
 
 
 @cache

@@ -24,8 +24,7 @@ LESSONS = {
 from attncourse import panels
 from attncourse.panels.widgets import LiveWidget, PanelWidget
 
-still = (panels.STACKED_HEADS, panels.WEIGHT_SPLIT, panels.TORCH_EQUALITY)
-still += (panels.MISTAKE_GALLERY, panels.ONLINE_SOFTMAX)
+still = panels.STACKED_HEADS, panels.WEIGHT_SPLIT, panels.MISTAKE_GALLERY, panels.ONLINE_SOFTMAX
 live = panels.MINI_MODEL, panels.LEAK_DETECTOR, panels.TYPED_LETTERS, panels.PAINTED_PATTERN
 display(*map(PanelWidget, still), *map(LiveWidget, live))""",
     "02_own": """\
