@@ -77,6 +77,7 @@ from attncourse.checks.weight_split import (
     check_without_head,
 )
 from attncourse.examples import traceable_example
+from attncourse.renamed import explain_renamed
 from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make
 from attncourse.variants.faults import (
     ALL_MISTAKES,
@@ -90,3 +91,5 @@ from attncourse.variants.faults import (
     random_faulty_class,
     show_fault,
 )
+
+explain_renamed(__name__)

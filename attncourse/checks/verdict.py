@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attncourse.checks.findings import Finding
+from attncourse.renamed import explain_renamed
 from attncourse.tracing.operations import SourceLine
 
 # Sign, word and color; white on the color has a contrast of 5 at least, on light pages and dark
@@ -109,3 +110,6 @@ class Verdict:
     def line(self) -> SourceLine | None:
         """The learner's own line at which the first fault is, where it is known."""
         return self.faults[0].line if self.faults else None
+
+
+explain_renamed(Verdict)

@@ -14,6 +14,7 @@ from attncourse.language.reader import LanguageModel
 from attncourse.language.reference import reference_logits
 from attncourse.language.runs import Run
 from attncourse.language.weight_cache import clear_cache
+from attncourse.renamed import explain_renamed
 
 __all__ = [
     "Ablate",
@@ -29,3 +30,5 @@ __all__ = [
     "language_model",
     "reference_logits",
 ]
+
+explain_renamed(__name__)

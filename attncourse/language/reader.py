@@ -14,6 +14,7 @@ from attncourse.language.interventions import Intervention
 from attncourse.language.model import Block, Head, Llama, OwnBlock
 from attncourse.language.runs import Run
 from attncourse.language.tokenizer import TextTokenizer
+from attncourse.renamed import explain_renamed
 
 Text = str | Sequence[int] | Tensor
 OwnArithmetic = Callable[[Tensor, Any], Tensor]  # of a block: from x and a layer to the new x
@@ -162,3 +163,6 @@ class LanguageModel:
                 return
             yield int(new)
             text = torch.cat((text, new), dim=1)
+
+
+explain_renamed(LanguageModel)

@@ -22,6 +22,7 @@ from attncourse.language.interventions import (
 from attncourse.language.model import Block, Llama, apply_rotary, matrix_of, split_last
 from attncourse.language.tokenizer import TextTokenizer
 from attncourse.next_words import NextWords
+from attncourse.renamed import explain_renamed
 
 
 class Run:
@@ -303,3 +304,6 @@ def _layer(change: Intervention) -> int:
 
 def _at(rows: Tensor, at: int | None) -> Tensor:
     return rows if at is None else rows[at]
+
+
+explain_renamed(Run)

@@ -31,3 +31,6 @@ from attncourse.learning.tasks import previous_tokens, random_walk
 from attncourse.learning.training import correct_answers, train
 from attncourse.learning.two_answers import correct_journeys, two_answer_model
 from attncourse.learning.unmasked import UnmaskedAttention, losses_of_prefixes, without_mask
+from attncourse.renamed import explain_renamed
+
+explain_renamed(__name__)

@@ -11,6 +11,7 @@ from attncourse.panels.live import LEAK_DETECTOR, MINI_MODEL, PAINTED_PATTERN, T
 from attncourse.panels.online_softmax import ONLINE_SOFTMAX
 from attncourse.panels.stacked_heads import STACKED_HEADS
 from attncourse.panels.weight_split import WEIGHT_SPLIT
+from attncourse.renamed import explain_renamed
 
 __all__ = [
     "LEAK_DETECTOR",
@@ -22,3 +23,5 @@ __all__ = [
     "TYPED_LETTERS",
     "WEIGHT_SPLIT",
 ]
+
+explain_renamed(__name__)

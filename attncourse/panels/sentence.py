@@ -24,6 +24,7 @@ from attncourse.pictures.alt_text import format_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, PAPER, head_color
 from attncourse.pictures.scene import Box, Item, Line, Scene, Text
+from attncourse.renamed import explain_renamed
 
 HERE = Path(__file__).parent
 MODULE, STYLE = (HERE.joinpath(f"sentence.{kind}").read_text("utf-8") for kind in ("js", "css"))
@@ -283,3 +284,6 @@ class SentenceWidget(WidgetWithPicture):
 
     def __repr__(self) -> str:
         return f"<{self.sheet['name']}: {self.sheet['texts'][0]}>"
+
+
+explain_renamed(__name__)

@@ -16,6 +16,7 @@ import traitlets
 from attncourse.panels.live import STYLE, LivePanel
 from attncourse.panels.panel import Panel, format_value, pack, static_mimebundle
 from attncourse.pictures.scene import Scene
+from attncourse.renamed import explain_renamed
 
 HERE = Path(__file__).parent
 PANEL_STYLE = HERE.joinpath("panel.css").read_text("utf-8")
@@ -82,3 +83,6 @@ class LiveWidget(WidgetWithPicture):
 
     def __repr__(self) -> str:
         return f"<{self.panel.title}, to be moved>"
+
+
+explain_renamed(__name__)

@@ -20,6 +20,7 @@ from attncourse.pictures.plots import (
 from attncourse.pictures.scene import Scene
 from attncourse.pictures.tables import FaultTable, ShapeTable
 from attncourse.pictures.weights import weights_picture
+from attncourse.renamed import explain_renamed
 
 __all__ = [
     "FaultTable",
@@ -36,3 +37,5 @@ __all__ = [
     "training_heatmaps_picture",
     "weights_picture",
 ]
+
+explain_renamed(__name__)

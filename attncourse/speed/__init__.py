@@ -4,6 +4,7 @@ timing times functions in turns, new_process measures the same function written 
 processes of their own, count counts parameters, matrix products and FLOPs.
 """
 
+from attncourse.renamed import explain_renamed
 from attncourse.speed.count import count_work, kernel_names
 from attncourse.speed.new_process import VARIANTS, time_in_new_processes
 from attncourse.speed.timing import (
@@ -14,3 +15,5 @@ from attncourse.speed.timing import (
     time_in_turns,
     time_modules,
 )
+
+explain_renamed(__name__)
