@@ -21,14 +21,13 @@ from attncourse.variants.mistakes import OnePageAttention, make
 from attnlib.modules import MultiHeadAttention
 
 RIGHT, WRONG, NAN = "right", "wrong", "NaN"
-SHOWS = {frozenset({RIGHT}): "never show", frozenset({RIGHT, NAN}): "show as NaN only"}
 Run = Callable[[MultiHeadAttention, Tensor], Tensor]  # takes (b, num_tokens, d_in)
 
 
+@torch.no_grad()
 def run_with_huge_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
     """Return the outputs where softmax picks the largest score, whatever the scale."""
-    with torch.no_grad():
-        module.W_key.weight.mul_(1e6)
+    module.W_key.weight.mul_(1e6)
     outputs: Tensor = module(x)
     return outputs
 
@@ -50,34 +49,28 @@ TEST_INPUTS: dict[str, Run] = {
 }
 
 
+@torch.no_grad()
 def compare_at_test_inputs(cls: type[MultiHeadAttention]) -> dict[str, str]:
     """Return for each test input whether a class gives what the right one gives, or NaN.
 
     >>> compare_at_test_inputs(OnePageAttention)["one token"]
     'right'
     """
-    found, outputs = {}, _outputs(cls)
-    for name, right in _outputs(OnePageAttention).items():
-        result = RIGHT if is_near(outputs[name], right) else WRONG
-        found[name] = NAN if outputs[name].isnan().any() else result
+    found, x = {}, journey().inputs[None]
+    for name, run in TEST_INPUTS.items():
+        heads = 1 if name == "one head" else 2
+        mine, right = (run(make(each, heads), x) for each in (cls, OnePageAttention))
+        found[name] = RIGHT if is_near(mine, right) else NAN if mine.isnan().any() else WRONG
     return found
 
 
-@torch.no_grad()
-def _outputs(cls: type[MultiHeadAttention]) -> dict[str, Tensor]:
-    x = journey().inputs[None]
-    return {
-        name: run(make(cls, 1 if name == "one head" else 2), x) for name, run in TEST_INPUTS.items()
-    }
-
-
 @cache
-def _results() -> dict[str, dict[str, frozenset[str]]]:
+def _results() -> dict[str, dict[str, set[str]]]:
     """Return, for each part and test input, the results that the faults of the part have there."""
     table = {}
     for part, faults in FAULTS.items():
         each = [compare_at_test_inputs(faulty_class(fault, "Case")) for fault in faults]
-        table[part] = {name: frozenset(found[name] for found in each) for name in TEST_INPUTS}
+        table[part] = {name: {found[name] for found in each} for name in TEST_INPUTS}
     return table
 
 
@@ -87,11 +80,15 @@ def fault_table() -> dict[str, dict[str, str]]:
     >>> fault_table()["scale"]["one token"]
     'never show'
     """
+    return {part: {name: _shows(row[name]) for name in row} for part, row in _results().items()}
 
-    def kind(results: frozenset[str]) -> str:
-        return SHOWS.get(results, "sometimes show" if RIGHT in results else "always show")
 
-    return {part: {name: kind(row[name]) for name in row} for part, row in _results().items()}
+def _shows(results: set[str]) -> str:
+    if RIGHT not in results:
+        return "always show"
+    if WRONG in results:
+        return "sometimes show"
+    return "show as NaN only" if NAN in results else "never show"
 
 
 def excluded_parts(cls: type[MultiHeadAttention]) -> dict[str, str]:
@@ -101,11 +98,11 @@ def excluded_parts(cls: type[MultiHeadAttention]) -> dict[str, str]:
     ['mask and softmax']
     """
     mine = compare_at_test_inputs(cls)
-    found: dict[str, str] = {}
+    found = {}
     for part, row in _results().items():
-        for name in TEST_INPUTS:
-            if mine[name] not in row[name]:
-                found.setdefault(part, name)
+        names = [name for name in TEST_INPUTS if mine[name] not in row[name]]
+        if names:
+            found[part] = names[0]
     return found
 
 
@@ -120,23 +117,21 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     """Say of a part whether it is the only one left, or which test input excludes it.
 
     Args:
-        part: a name of the table, or half of one; None where nothing is blamed yet.
+        part: a name of the table; None where nothing is blamed yet.
         cls: the class that is wrong by a line.
 
     >>> check_part("split", MYSTERIES[1])
     Not the split: at 'one head' its faults never show, and this class is wrong there.
     """
-    said = str(part).strip().lower().removeprefix("the ")
-    part = next((name for name in FAULTS if said in (name, *name.split(" and "))), "")
-    if not part:
-        return Verdict(False, f"{said!r} is no part. There are: {', '.join(FAULTS)}.")
-    if (name := excluded_parts(cls).get(part)) is None:
+    if part not in FAULTS:
+        return Verdict(False, f"{part!r} is no part. There are: {', '.join(FAULTS)}.")
+    name = excluded_parts(cls).get(part)
+    if name is None:
         return Verdict(True, f"Right, the {part}: the table leaves this part, and no other.")
     shown, here = fault_table()[part][name], compare_at_test_inputs(cls)[name]
     shown = "never give NaN" if here == NAN else shown
-    return Verdict(
-        False, f"Not the {part}: at '{name}' its faults {shown}, and this class is {here} there."
-    )
+    said = f"Not the {part}: at '{name}' its faults {shown}, and this class is {here} there."
+    return Verdict(False, said)
 
 
 @value_check(reference=lambda: {n: remaining_parts(MYSTERIES[n])[0] for n in (2, 3, 4)})

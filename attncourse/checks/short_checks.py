@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncourse.checks.answers import accept, is_near, require
+from attncourse.checks.answers import is_near, require
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.fault_table import Run, run_with_huge_scores
 from attncourse.checks.verdict import Verdict
@@ -98,14 +98,27 @@ LEAKS = (
 )
 CAUSAL = (
     *("no scale", "scale by d_out", "keys and values swapped", "no output projection"),
-    "both without transpose",
+    "both without transpose",  # the last: its outputs depend on the number of tokens
 )
-WRONG_CLASSES = {name: BY_NAME[name].cls for name in (*LEAKS, *CAUSAL, *NO_NUMBER)}
 
 
 def _x() -> Tensor:
     """Return the six tokens as a batch of one sequence."""
     return journey().inputs[None]
+
+
+def _made(name: str) -> MultiHeadAttention:
+    return make(BY_NAME[name].cls)
+
+
+def _require_answers(
+    written: Check, wanted: bool, names: tuple[str, ...], why: str = "", nan: str = ""
+) -> None:
+    """Require what a learner's check answers for the classes with some mistakes."""
+    verb = "It rejects" if wanted else "It accepts"
+    for name in names:
+        said = f"{verb} the mistake '{name}'{nan if name in NO_NUMBER else ''}{why}."
+        require(bool(written(_made(name), _x())) == wanted, said)
 
 
 def _wrong_at(change: Callable[[Tensor, Tensor], Tensor]) -> MultiHeadAttention:
@@ -121,11 +134,7 @@ def _wrong_at(change: Callable[[Tensor, Tensor], Tensor]) -> MultiHeadAttention:
 
 
 def _leak(query: int, key: int, normalized: bool = False) -> MultiHeadAttention:
-    """Return a module of which one output depends on one token.
-
-    The numbers of the output keep their mean. Behind a LayerNorm nothing is seen of a change that
-    moves all numbers of a token alike.
-    """
+    """Return a module of which one output depends on one token, but not the output's mean."""
 
     def change(x: Tensor, outputs: Tensor) -> Tensor:
         if x.shape[1] <= key:
@@ -155,18 +164,14 @@ def check_is_causal(written: Check) -> Verdict | str:
     for query, key in pairs:
         said = f"It accepts a class in which output {query} depends on token {key}"
         require(not written(_leak(query, key), x), f"{said}, which is in its future.")
-    query, key = pairs[-1]
-    said = f"It accepts a class in which output {query} depends on token {key} behind a LayerNorm."
-    more = "LayerNorm does not notice if all numbers of a token grow alike: change one of them."
-    require(not written(_leak(query, key, normalized=True), x), f"{said} {more}")
-    for name in (*LEAKS, "mask with the diagonal"):
-        nan = ", whose outputs are NaN: a comparison with NaN is never true" * (name not in LEAKS)
-        require(not written(make(WRONG_CLASSES[name]), x), f"It accepts the mistake '{name}'{nan}.")
-    for name in CAUSAL:
-        said = f"It rejects the mistake '{name}', which is causal, though wrong."
-        require(written(make(WRONG_CLASSES[name]), x), said)
+    said = f"{said} behind a LayerNorm. LayerNorm does not notice if all numbers of a token grow"
+    require(not written(_leak(*pairs[-1], True), x), f"{said} alike: change one of them.")
+    nan = ", whose outputs are NaN: a comparison with NaN is never true"
+    _require_answers(written, False, (*LEAKS, NO_NUMBER[0]), nan=nan)
+    _require_answers(written, True, CAUSAL, ", which is causal, though wrong")
     count = len(LEAKS) + len(pairs) + 1
-    return accept(f"Right: it finds {count} classes that leak, and accepts {len(CAUSAL)} others.")
+    said = f"Right: it finds {count} classes that leak, and accepts {len(CAUSAL)} others."
+    return Verdict(True, said)
 
 
 @exercise_check(reference=run_with_huge_scores)
@@ -181,20 +186,16 @@ def check_any_scale(written: Run) -> Verdict:
     right = _result_of(written, make(OnePageAttention))
     for name in unnoticed:
         said = f"It also notices the mistake '{name}': the result is not that of the right class."
-        require(is_near(_result_of(written, make(WRONG_CLASSES[name])), right), said)
+        require(is_near(_result_of(written, _made(name)), right), said)
     for name in noticed:
         said = f"It does not notice the mistake '{name}': the result is that of the right class."
-        require(not is_near(_result_of(written, make(WRONG_CLASSES[name])), right), said)
+        require(not is_near(_result_of(written, _made(name)), right), said)
     names, others = (", ".join(f"'{name}'" for name in some) for some in (noticed, unnoticed))
-    return accept(f"Right: it notices {names}, and does not notice {others}.")
+    return Verdict(True, f"Right: it notices {names}, and does not notice {others}.")
 
 
 def _result_of(written: Run, module: MultiHeadAttention) -> Tensor:
-    """Return what a learner's function returns, if it calls the module itself."""
-    calls: list[int] = []
-    with module.register_forward_pre_hook(lambda _layer, given: calls.append(given[0].ndim)):
-        found = written(module, _x())
-    require(calls, "It never calls the module itself. Call module(...), so that its lines run.")
+    found = written(module, _x())
     said = "Return the outputs alone, one tensor: what module(...) returns by itself."
     require(isinstance(found, Tensor), said)
     return found.detach()
@@ -209,19 +210,16 @@ def check_prefixes(written: Check) -> Verdict | str:
     """
     said = "It rejects the right class. Compare the rows of the first t tokens, with allclose."
     require(written(make(OnePageAttention), _x()), said)
-    leaks = (*LEAKS, "both without transpose", *NO_NUMBER)
-    for name in leaks:
-        said = f"It accepts the mistake '{name}', and must reject it."
-        require(not written(make(WRONG_CLASSES[name]), _x()), said)
+    leaks = (*LEAKS, CAUSAL[-1], *NO_NUMBER)
+    _require_answers(written, False, leaks, ", and must reject it")
     lengths = range(1, _x().shape[1])
     for t in lengths:
         module = _wrong_at(lambda x, outputs, t=t: outputs + float(x.shape[1] == t))  # type: ignore[misc]
         said = f"It accepts a class that is wrong for the first t = {t} tokens alone."
         require(not written(module, _x()), said)
-    for name in CAUSAL[:-1]:
-        said = f"It rejects the mistake '{name}', which is the same on every prefix."
-        require(written(make(WRONG_CLASSES[name]), _x()), said)
-    return accept(
+    _require_answers(written, True, CAUSAL[:-1], ", which is the same on every prefix")
+    return Verdict(
+        True,
         f"Right: it rejects {len(leaks)} of the mistakes and {len(lengths)} classes that are wrong "
-        f"for one t each, and accepts {len(CAUSAL) - 1} others."
+        f"for one t each, and accepts {len(CAUSAL) - 1} others.",
     )

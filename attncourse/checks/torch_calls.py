@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.checks.answers import (
-    Mistakes,
-    accept,
-    compare,
-    first_wrong_row,
-    is_near,
-    known_mistakes,
-    require,
-    require_mask,
-)
+from attncourse.checks.answers import compare, is_near, require
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.safe_run import draw, reporting
 from attncourse.checks.verdict import Verdict
@@ -58,65 +48,58 @@ def check_fused(cls: Callable[..., MultiHeadAttention]) -> Verdict | str:
     Right: one text or two, with attn_mask or is_causal, and dropout in training only.
     """
 
-    def forward(dropout: float, training: bool, *texts: Tensor, **mask: Any) -> Tensor:
+    def made(kind: Callable[..., MultiHeadAttention], dropout: float) -> MultiHeadAttention:
         with seeded(1):
-            module = cls(D_IN, HEADS * HEAD_DIM, 13, dropout, num_heads=HEADS, qkv_bias=True)
-        if training:  # what is dropped must be seen: out_proj passes on what it gets
-            nn.init.eye_(module.out_proj.weight)
-            nn.init.zeros_(module.out_proj.bias)
-        run: Callable[..., Tensor] = module.train(training)
+            return kind(D_IN, HEADS * HEAD_DIM, 13, dropout, num_heads=HEADS, qkv_bias=True)
+
+    def forward(module: Callable[..., Any], *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(2), torch.no_grad(), reporting():
-            found = run(*texts, **mask)
+            found = module(*texts, **mask)
         require(found is not None, "forward returns None: is the return missing?")
         require(not isinstance(found, tuple), "forward returns a tuple: SDPA returns no weights.")
-        return found
+        return found  # type: ignore[no-any-return]
 
-    with seeded(1):
-        right = MultiHeadAttention(
-            D_IN, HEADS * HEAD_DIM, 13, 0.0, num_heads=HEADS, qkv_bias=True
-        ).requires_grad_(False)
-    run = partial(forward, 0.0, False)
+    right, mine = made(MultiHeadAttention, 0.0).requires_grad_(False), made(cls, 0.0).eval()
 
-    def mistakes(table: str, **mask: Tensor) -> Mistakes:
-        known = known_mistakes(table, _attended).items()
-        return {said: partial(mistake, right, **mask) for said, mistake in known}
+    def ask(*texts: tuple[Tensor, Tensor | None], table: str = "fused", **mask: Any) -> str | None:
+        def written(x: Tensor, memory: Tensor | None, *_others: Any) -> Tensor:
+            return forward(mine, *([x] if memory is None else [x, memory]), **mask)
+
+        is_masked = causal_mask(8) if mask else None
+        inputs = [(x, memory, right, is_masked) for x, memory in texts]
+        return compare(written, inputs, _attended, table)
 
     x, other, long = (draw(B, length, D_IN, seed=i) for i, length in enumerate((8, 8, 10)))
     # With two sequences of one length the output of every mistake has the right shape
-    for inputs in ([(x,), (other,)], [(x, other), (other, x)], [(x, long), (long, x)]):
-        if said := compare(run, inputs, partial(_attended, right), mistakes("fused")):
+    for texts in (((x, None), (other, None)), ((x, other), (other, x)), ((x, long), (long, x))):
+        if said := ask(*texts):
             return said
-    for name, given in {"attn_mask": ~causal_mask(8), "is_causal": True}.items():
-        inputs = [(x, other), (other, x)]
-        masked = partial(_attended, right, is_masked=causal_mask(8))
-        ignored = mistakes("masked", is_masked=causal_mask(8))
-        if said := compare(partial(run, **{name: given}), inputs, masked, ignored):
+    for name, mask in {"attn_mask": ~causal_mask(8), "is_causal": True}.items():
+        if said := ask((x, other), (other, x), table="masked", **{name: mask}):
             return f"With {name}: {said}"
     said = "In eval mode with dropout=0.5 the output is another one: dropout_p must be 0.0 there."
-    require(is_near(forward(0.5, False, x), _attended(right, x)), said)
-    # Of one key each head's weight is 1. So what a head gives is its value, or nothing if the
-    # weight was dropped, and the value is stretched by 1 / (1 - p) if it was not
-    x, memory = draw(B, 12, D_IN, seed=2), draw(B, 1, D_IN, seed=3)
-    values = split_heads(right.W_value(memory), right.head_dim)
-    for p in (0.5, 0.2):
-        left = split_heads(forward(p, True, x, memory), right.head_dim) / values
-        said = "In training no weight is dropped: SDPA needs dropout_p=self.dropout.p there."
-        require(not is_near(left, torch.ones_like(left), near=1e-3), said)
-        said = "Dropout hits single numbers of a head's output, and it must hit attention weights."
-        require(is_near(left[..., 0], left[..., 1], near=1e-3), said)
-        stretch, wanted = left.max().item(), 1 / (1 - p)
-        said = f"With dropout={p} what is kept grows by {stretch:.3g}, and it must by {wanted:.3g}."
-        require(abs(stretch - wanted) < 1e-3, f"{said} SDPA needs dropout_p=self.dropout.p.")
-    return accept(
-        "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
+    require(is_near(forward(made(cls, 0.5).eval(), x), _attended(x, None, right)), said)
+    # One key gets a weight of 1 from each query. So without out_proj a head returns its value,
+    # multiplied by 1 / (1 - p), or 0 where dropout hits the weight
+    module = made(cls, 0.2).train()
+    nn.init.eye_(module.out_proj.weight)
+    nn.init.zeros_(module.out_proj.bias)
+    memory = draw(B, 1, D_IN, seed=3)
+    values = split_heads(right.W_value(memory), HEAD_DIM)
+    kept = split_heads(forward(module, draw(B, 12, D_IN, seed=2), memory), HEAD_DIM) / values
+    is_dropped = kept[..., :1] == 0
+    wanted = torch.where(is_dropped, 0.0, 1.25).expand_as(kept)
+    said = "In training with dropout=0.2 attention weights must be dropped or multiplied by 1.25"
+    require(
+        is_dropped.any() and is_near(kept, wanted, near=1e-3),
+        f"{said}: SDPA needs dropout_p=self.dropout.p there.",
     )
+    sentence = "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
+    return Verdict(True, sentence)
 
 
 def _attended(
-    module: MultiHeadAttention,
-    x: Tensor,
-    memory: Tensor | None = None,
-    is_masked: Tensor | None = None,
+    x: Tensor, memory: Tensor | None, module: MultiHeadAttention, is_masked: Tensor | None = None
 ) -> Tensor:
     """Return what the layers of a module give, around attnlib's attention."""
     memory = x if memory is None else memory
@@ -144,35 +127,23 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
     may attend. What padding attends to, if it attends to something, is free.
 
     >>> check_padded(lambda is_padding: _padded_mask(is_padding).tril(-1))
-    In text 0 query 0 may attend to keys [], and it must attend to [0].
+    Row [0, 0, 0] is True for keys [], and it must be for [0].
     """
-
-    def of_words(function: Callable[[Tensor], Tensor], is_padding: Tensor) -> Tensor:
-        mask = function(is_padding)
-        is_free = is_padding[:, None, :, None] & mask.any(dim=-1, keepdim=True)
-        return torch.where(is_free, _padded_mask(is_padding), mask)
-
-    def mask_of(is_padding: Tensor) -> Tensor:
-        mask, (b, num_tokens) = padded_mask(is_padding), is_padding.shape
-        said = f"SDPA has its heads at dimension 1, where your {b} texts are: add it by [:, None]."
-        require(mask.shape != (b, num_tokens, num_tokens), said)
-        require_mask(mask, (b, 1, num_tokens, num_tokens))
-        return mask
-
-    def describe(mine: Tensor, right: Tensor, _is_padding: Tensor) -> str:
-        (text, _, query), found, wanted = first_wrong_row(mine, right)
-        must = f"and it must attend to {wanted}"
-        return f"In text {text} query {query} may attend to keys {found}, {must}."
-
     inputs = [
         (torch.arange(num_tokens) < torch.tensor(paddings)[:, None],)
         for num_tokens, paddings in ((8, (0, 2, 5)), (8, (4, 1, 3)), (7, (3, 1, 0, 2)))
     ]
-    known = known_mistakes("padded_mask", _padded_mask).items()
-    mistakes = {said: partial(of_words, mistake) for said, mistake in known}
-    said = compare(partial(of_words, mask_of), inputs, _padded_mask, mistakes, describe=describe)
+
+    def view(mask: Tensor, is_padding: Tensor) -> Tensor:
+        """Replace the rows of padding: what they attend to is free, but not nothing."""
+        right = _padded_mask(is_padding)
+        if mask.dtype != torch.bool or mask.shape != right.shape:
+            return mask
+        return torch.where(is_padding[:, None, :, None] & mask.any(-1, keepdim=True), right, mask)
+
+    said = compare(padded_mask, inputs, _padded_mask, "padded_mask", view=view)
     right = "Right: no row is empty, and the words of 10 texts attend as if each text were alone."
-    return said or accept(right)
+    return said or Verdict(True, right)
 
 
 Shape = tuple[int, int, int, int]
@@ -192,27 +163,14 @@ def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict | st
     >>> print(check_for_module(lambda may_attend, shape: may_attend.expand(shape).flatten(0, 1)))
     True shows in your mask. In the module's mask True means: hide.
     """
-
-    def mask_of(may_attend: Tensor, shape: Shape) -> Tensor:
-        mask = written(may_attend, shape)
-        require_mask(mask, (shape[0] * shape[1], *shape[2:]))
-        return mask
-
-    def describe(mine: Tensor, right: Tensor, may_attend: Tensor, shape: Shape) -> str:
-        (row, query), found, wanted = first_wrong_row(mine, right)
-        text, head = divmod(row, shape[1])
-        where = f"From a mask of shape {tuple(may_attend.shape)}: of text {text}, head {head}"
-        return f"{where}, query {query} hides keys {found}, and it must hide {wanted}."
-
     inputs = [
         (may_attend, (b, num_heads, 5, 5))
         for b, num_heads in ((3, 2), (2, 3), (2, 2))
         for may_attend in _masks(b, 5)
     ]
-    mistakes = known_mistakes("for_module", _for_module)
-    said = compare(mask_of, inputs, _for_module, mistakes, describe=describe)
+    said = compare(written, inputs, _for_module, "for_module")
     right = "Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2."
-    return said or accept(right)
+    return said or Verdict(True, right)
 
 
 # The table
@@ -281,12 +239,12 @@ def _cases(
     space |= {"shape": (b, 2, 5, 5), "text": x, "sdpa": F.scaled_dot_product_attention}
     if "may_attend" in call:
         for may_attend in _masks(b, 5):
-            yield {**space, "may_attend": may_attend}, _attended(mine, x, is_masked=~may_attend)
+            yield {**space, "may_attend": may_attend}, _attended(x, None, mine, ~may_attend)
     elif "memory" in call:
-        yield {**space, "memory": memory}, _attended(mine, x, memory)
+        yield {**space, "memory": memory}, _attended(x, memory, mine)
     elif "new" in call:
         for n in (1, 3):
-            right = _attended(mine, x[:, -n:], x, is_masked=is_future[-n:])
+            right = _attended(x[:, -n:], x, mine, is_future[-n:])
             yield {**space, "new": x[:, -n:], "n": n, "m": 5}, right
     else:
-        yield space, _attended(mine, x, is_masked=is_future)
+        yield space, _attended(x, None, mine, is_future)

@@ -27,7 +27,7 @@ WRONG: dict[str, dict[str, str]] = {  # changes of attended with which a model m
 }
 
 
-def attended(parts: Any, x: Tensor, cache: dict[str, Tensor] | None = None) -> Tensor:
+def attended(x: Tensor, parts: Any, cache: dict[str, Tensor] | None = None) -> Tensor:
     """Compute attention for x, (b, num_new, width), with the projections that parts has.
 
     The cache holds keys and values of earlier tokens, and gets those of x.
@@ -67,7 +67,7 @@ class LlamaAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the heads write, (b, num_tokens, width)."""
-        return self.attend(self, x)
+        return self.attend(x, self)
 
 
 class CachedAttention(LlamaAttention):
@@ -75,7 +75,7 @@ class CachedAttention(LlamaAttention):
 
     def forward(self, x: Tensor, cache: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
         """Return what the heads write for x, the tokens after those in the cache."""
-        return self.attend(self, x, cache)
+        return self.attend(x, self, cache)
 
 
 def wrong_classes() -> dict[str, Callable[[], nn.Module]]:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attncourse.checks import FusedAttention, check_for_module, check_fused, check_padded, run_calls
+from attncourse.checks.tiles import attend_in_tiles
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
 
@@ -80,7 +81,7 @@ def test_a_wrong_row_of_a_mask_is_told():
         mask[1, 0, 6, 5], mask[1, 0, 6, 0] = False, True
         return mask
 
-    said = "In text 1 query 6 may attend to keys [0, 2, 3, 4, 6], and it must attend to [2, 3, 4, "
+    said = "Row [1, 0, 6] is True for keys [0, 2, 3, 4, 6], and it must be for [2, 3, 4, "
     assert str(check_padded(padded_mask)).startswith(said)
 
 
@@ -105,3 +106,11 @@ def test_a_mask_for_the_module_by_repeating_is_right():
 def test_a_call_is_right_on_as_many_inputs(call, right):
     """Lesson 05 shows those that are right on all."""
     assert run_calls([call], FusedAttention) == {call: right}
+
+
+@pytest.mark.parametrize("tile_size", [1, 2, 7])
+def test_the_right_result_in_tiles_is_that_of_attention(tile_size):
+    queries, keys = torch.randn(2, 7, 5, dtype=torch.float64)
+    values = torch.randn(7, 3, dtype=torch.float64)
+    right = attention(queries, keys, values, causal_mask(7))[0]
+    torch.testing.assert_close(attend_in_tiles(queries, keys, values, tile_size), right)
