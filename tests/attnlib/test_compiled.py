@@ -80,6 +80,19 @@ def test_compiled_once_for_all_lengths(case, options, is_training, dynamic):
 @pytest.mark.promise(number=30)
 @QUIET
 @torch.no_grad()
+def test_a_model_of_four_layers_compiles_twice_at_most():
+    layers = [FusedMultiHeadAttention(24, 24, 512, 0.0, 4) for _ in range(4)]
+    model, counted = nn.Sequential(*layers), Counted("aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend=counted)
+    for length in (16, 32, 17, 64, 128, 511, 512):
+        x = tokens(num_tokens=length, d_in=24)
+        torch.testing.assert_close(compiled(x), model(x))
+    assert counted.frame_count <= 2
+
+
+@pytest.mark.promise(number=30)
+@QUIET
+@torch.no_grad()
 def test_compiled_token_by_token_with_a_cache():
     module, x = rotary(), tokens(num_tokens=9)
     counted = Counted("aot_eager")
