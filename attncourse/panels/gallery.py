@@ -17,7 +17,7 @@ from attncourse.checks.module_checks import (
 from attncourse.checks.safe_run import CheckFailed, call
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
-from attncourse.panels.panel import Heatmap, Panel, cell_texts
+from attncourse.panels.panel import Heatmap, Panel, heatmaps
 from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT
 from attncourse.pictures.scene import Scene, Text
@@ -118,8 +118,8 @@ def describe_gallery(data: Exhibit) -> str:
 
 def _maps(title: str, attn_weights: Tensor) -> Scene:
     """Return the weights under a title; a 0 in the future is gray, a weight there is framed."""
-    framed = leaks(attn_weights)
-    is_masked = causal_mask(attn_weights.shape[-1]) & ~framed
+    is_masked = zeros_of_the_future(attn_weights)
+    framed = causal_mask(attn_weights.shape[-1]) & ~is_masked  # NaN among them
     maps = weights_picture(attn_weights, journey().tokens, is_masked, CELL, marked=framed)
     count = int(framed.sum())
     alt = f"{title.capitalize()}: {maps.alt}"
@@ -128,24 +128,20 @@ def _maps(title: str, attn_weights: Tensor) -> Scene:
     return Scene(maps.width, maps.height, alt, (*heading, *maps.items))
 
 
-def leaks(attn_weights: Tensor) -> Tensor:
-    """Return which weights lie in the future and are not 0, NaN among them."""
-    return (attn_weights != 0) & causal_mask(attn_weights.shape[-1])
+def zeros_of_the_future(attn_weights: Tensor) -> Tensor:
+    """Return which weights lie in the future and are 0, as they should be."""
+    return (attn_weights == 0) & causal_mask(attn_weights.shape[-1])
 
 
-def heatmaps_of_gallery(data: Exhibit) -> list[Heatmap]:
-    """Return the right maps and the wrong ones, whose cells say both weights."""
-    names, right, wrong = journey().tokens, data.right_weights, data.attn_weights
-    maps = [
-        Heatmap(f"right, head {h}", names, cell_texts(weight=weights))
-        for h, weights in enumerate(right)
+def maps_of_gallery(data: Exhibit) -> list[Heatmap]:
+    """Return the right maps and the wrong ones."""
+    both = {"right": data.right_weights, "wrong": data.attn_weights}
+    return [
+        heatmap._replace(name=f"{title}, {heatmap.name}")
+        for title, weights in both.items()
+        if weights is not None
+        for heatmap in heatmaps(journey().tokens, weights, zeros_of_the_future(weights))
     ]
-    if wrong is not None:
-        maps += [
-            Heatmap(f"wrong, head {h}", names, cell_texts(right=right[h], wrong=weights))
-            for h, weights in enumerate(wrong)
-        ]
-    return maps
 
 
 def readout_gallery(data: Exhibit) -> str:
@@ -176,7 +172,7 @@ MISTAKE_GALLERY = Panel(
     draw=draw_gallery,
     readout=readout_gallery,
     details=describe_gallery,
-    heatmaps=heatmaps_of_gallery,
+    maps=maps_of_gallery,
     static_states=(
         {"mistake": "minus 1e4", "condition": "as usual"},
         {"mistake": "mask one too late", "condition": "as usual"},

@@ -27,7 +27,6 @@ from attncourse.pictures.one_head import head_picture
 from attncourse.variants.faults import class_b
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import causal_mask
-from attnlib.modules import MultiHeadAttention
 
 HERE = Path(__file__).parent
 STYLE = HERE.joinpath("live.css").read_text("utf-8")
@@ -60,7 +59,6 @@ def _mini() -> dict[str, Any]:
 
 
 def _draw_mini() -> Scene:
-    """Return the numbers of the head, for the sentence at the start."""
     return head_picture(mini_model().read("The capital of France is"))
 
 
@@ -93,21 +91,17 @@ MISTAKES: dict[str, dict[str, str]] = {  # what live.js changes in a layer, in i
 }
 
 
-def layer_in_json(layer: MultiHeadAttention) -> dict[str, Any]:
-    """Return the parameters of a layer under the names that live.js has for them."""
-    weights = {"out_proj": layer.out_proj.weight, "bias": layer.out_proj.bias}
-    weights |= {name: getattr(layer, name).weight for name in ("W_query", "W_key", "W_value")}
-    numbers = {name: weight.detach().tolist() for name, weight in weights.items()}
-    return {"heads": layer.num_heads, **numbers}
-
-
 def _leak() -> dict[str, Any]:
     tokens, inputs = journey()
+    layer = build(OnePageAttention)
+    numbers = {"heads": layer.num_heads, "bias": layer.out_proj.bias.tolist()}
+    for name in ("W_query", "W_key", "W_value", "out_proj"):
+        numbers[name] = getattr(layer, name).weight.tolist()
     return {
         "tokens": list(tokens),
         "inputs": [[round(number, 2) for number in row] for row in inputs.tolist()],
         "mistakes": MISTAKES,
-        "layer": layer_in_json(build(OnePageAttention)),
+        "layer": numbers,
     }
 
 
@@ -163,7 +157,7 @@ TYPED_LETTERS = LivePanel("letters", "your own letters", _letters, _draw_letters
 
 # The heads of two language models, ranked by a pattern
 
-RECORDED = HERE / "data" / "sentence.json"  # SmolLM2 on twelve texts
+RECORDING = HERE / "data" / "sentence.json"  # SmolLM2; tools/record_sentence.py wrote it
 
 
 def in_percent(weights: Tensor) -> str:
@@ -174,7 +168,7 @@ def in_percent(weights: Tensor) -> str:
 
 
 def _painted() -> dict[str, Any]:
-    answers = json.loads(RECORDED.read_text("utf-8"))["answers"]
+    answers = json.loads(RECORDING.read_text("utf-8"))["answers"]
     smollm2 = [
         {"text": json.loads(asked)["text"], "tokens": said["tokens"], "bytes": said["weights"]}
         for asked, said in answers.items()

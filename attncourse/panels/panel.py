@@ -19,14 +19,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from attncourse.pictures.scene import Scene, add_caption, arrange_in_rows
-from attncourse.pictures.weights import weights_picture
-from attnlib.functional import causal_mask
 
 PHONE = 332.0  # pixels that a panel has on a phone
-CELL = 17.0  # pixels of a cell of a map, so that two maps and their names fit a phone
 MAX_BUTTONS = 6  # more words than these are shown as a list
-
-Page = dict[str, Any]
 
 
 class Heatmap(NamedTuple):
@@ -37,50 +32,24 @@ class Heatmap(NamedTuple):
     cells: list[list[str]]  # for each query a text for each key
 
 
-def draw_maps(attn_weights: Tensor, tokens: Sequence[str], is_masked: Tensor) -> list[Scene]:
-    """Draw the maps of heads, (num_heads, num_tokens, num_tokens), two in each picture."""
-    names = [f"head {h}" for h in range(len(attn_weights))]
-    pictures = []
-    for first in range(0, len(names), 2):
-        heads = {name: first + i for i, name in enumerate(names[first : first + 2])}
-        weights = attn_weights[first : first + 2]
-        pictures.append(weights_picture(weights, tokens, is_masked, CELL, heads))
-    return pictures
-
-
-def cell_texts(is_masked: Tensor | None = None, **weights: Tensor) -> list[list[str]]:
-    """Return what the cells of one map say.
-
-    Args:
-        is_masked: bool, (num_tokens, num_tokens): these cells say that they are masked.
-        **weights: by what they are called, (num_tokens, num_tokens) each.
+def heatmaps(tokens: Sequence[str], attn_weights: Tensor, is_masked: Tensor) -> list[Heatmap]:
+    """Return what the cells of the maps of heads say, (num_heads, num_tokens, num_tokens).
 
     >>> import torch
-    >>> cell_texts(torch.tensor([[False, True]]), weight=torch.tensor([[1.0, 0.0]]))
+    >>> weights, is_masked = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[False, True]])
+    >>> heatmaps("ab", weights, is_masked)[0].cells
     [['weight 1.000', 'masked']]
     """
-    rows, columns = next(iter(weights.values())).shape
+    by_head = zip(attn_weights, is_masked.expand_as(attn_weights), strict=True)
     return [
-        [
-            "masked"
-            if is_masked is not None and is_masked[query, key]
-            else ", ".join(
-                f"{name} {format_number(values[query, key].item())}"
-                for name, values in weights.items()
-            )
-            for key in range(columns)
-        ]
-        for query in range(rows)
+        Heatmap(f"head {h}", tokens, [_cell_texts(*row) for row in zip(*both, strict=True)])
+        for h, both in enumerate(by_head)
     ]
 
 
-def causal_heatmaps(tokens: Sequence[str], attn_weights: Tensor) -> list[Heatmap]:
-    """Return the maps of causal heads, (num_heads, num_tokens, num_tokens)."""
-    is_future = causal_mask(len(tokens))
-    return [
-        Heatmap(f"head {h}", tokens, cell_texts(is_future, weight=weights))
-        for h, weights in enumerate(attn_weights)
-    ]
+def _cell_texts(weights: Tensor, is_masked: Tensor) -> list[str]:
+    told = zip(weights.tolist(), is_masked.tolist(), strict=True)
+    return ["masked" if masked else f"weight {format_number(weight)}" for weight, masked in told]
 
 
 def format_number(value: float, decimals: int = 3) -> str:
@@ -115,10 +84,8 @@ class Panel:
     draw: Callable[[Any], Sequence[Scene]]
     readout: Callable[[Any], str]  # what the panel shows, in a few sentences
     static_states: tuple[Mapping[str, Any], ...]  # what a page without a kernel shows
-    details: Callable[[Any], str] | None = None  # more lines of text, such as code
-    heatmaps: Callable[[Any], Sequence[Heatmap]] | None = (
-        None  # in the order in which draw has them
-    )
+    details: Callable[[Any], str] = lambda data: ""  # more lines of text, such as code
+    maps: Callable[[Any], Sequence[Heatmap]] = lambda data: ()  # in the order of draw
     animated: str | None = None  # the control that can be played; it starts at its first value
 
     def states(self) -> list[dict[str, Any]]:
@@ -126,23 +93,20 @@ class Panel:
         values = itertools.product(*self.controls.values())
         return [dict(zip(self.controls, state, strict=True)) for state in values]
 
-    def page(self, state: Mapping[str, Any]) -> Page:
+    def page(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a state shows, in the types of JSON: its text and its pictures."""
         data = self.compute(**state)
-        heatmaps = iter(self.heatmaps(data) if self.heatmaps else ())
+        maps = iter(self.maps(data))
         return {
             "line": self.readout(data),
-            "details": self.details(data) if self.details else "",
-            "pictures": [self._picture(scene, heatmaps) for scene in self.draw(data)],
+            "details": self.details(data),
+            "pictures": [self._picture(scene, maps) for scene in self.draw(data)],
         }
 
-    def _picture(self, scene: Scene, heatmaps: Iterator[Heatmap]) -> dict[str, Any]:
-        """Return a scene as SVG, with the places of its maps and of what a click chooses there.
-
-        The first cell of a map is a box named "map"; a click on a box that has the name of a value
-        of a control chooses this value.
-        """
-        first_cells = scene.boxes_named("map")
+    def _picture(self, scene: Scene, maps: Iterator[Heatmap]) -> dict[str, Any]:
+        """Return a scene as SVG, with the places of its maps and of what a click chooses there."""
+        # The first cell of a map is a box named "map". A click on a box that has the name of a
+        # value of a control chooses this value.
         choices = [
             [control, i, box.x, box.y, box.width, box.height]
             for control, values in self.controls.items()
@@ -155,18 +119,16 @@ class Panel:
             "height": scene.height,
             "choices": choices,
             "maps": [
-                {"x": box.x, "y": box.y, "cell": box.width, **heatmap._asdict()}
-                for box, heatmap in zip(first_cells, heatmaps, strict=False)
+                {"x": box.x, "y": box.y, "cell": box.width, **next(maps)._asdict()}
+                for box in scene.boxes_named("map")
             ],
         }
 
     def to_json(self) -> dict[str, Any]:
         """Return all that a page in a browser needs, in the types of JSON.
 
-        Returns:
-            The name; the controls, each with its kind (number, words, list or player), the words of
-            its values and the index of its default; a page for each state, in the order of
-            states(), in which pictures are indexes; and the pictures, each once.
+        The pages are in the order of states(). Each names its pictures by their indexes, because
+        many pages have the same picture.
         """
         controls = [
             {
@@ -200,9 +162,8 @@ class Panel:
         for state in self.static_states:
             data = self.compute(**{**self.default, **state})
             scene = arrange_in_rows(*self.draw(data))
-            for text in [self.details(data)] if self.details else []:
-                for line in reversed(text.splitlines()):
-                    scene = add_caption(scene, line)
+            for line in reversed(self.details(data).splitlines()):
+                scene = add_caption(scene, line)
             shown.append(add_caption(scene, self.readout(data)))
         return arrange_in_rows(*shown)
 
@@ -211,15 +172,3 @@ def pack(sheet: dict[str, Any]) -> str:
     """Return what Panel.to_json() returns, compressed by zlib, in base64: a tenth of its size."""
     compressed = zlib.compress(json.dumps(sheet).encode(), 9)
     return base64.b64encode(compressed).decode("ascii")
-
-
-def static_mimebundle(scene: Scene) -> dict[str, str]:
-    """Return a picture as it stays in a notebook without a kernel.
-
-    Returns:
-        The parts of a mimebundle: text/html, the key that runs the panel and an <img> with an alt
-        text, and image/png.
-    """
-    png, _ = scene._repr_png_()
-    html = f"<p>▶ Run this cell with Shift+Enter to move it.</p>{scene._repr_html_()}"
-    return {"text/html": html, "image/png": base64.b64encode(png).decode("ascii")}

@@ -10,7 +10,7 @@ import base64
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 import traitlets
 
 from attncourse.language import Ablate, Head, LanguageModel, Patch, Run
-from attncourse.panels.live import in_percent
+from attncourse.panels.live import RECORDING, in_percent
 from attncourse.panels.widgets import PANEL_STYLE, WidgetWithPicture
 from attncourse.pictures.alt_text import format_number
 from attncourse.pictures.letters import text_width
@@ -28,7 +28,6 @@ from attncourse.renamed import explain_renamed
 
 HERE = Path(__file__).parent
 MODULE, STYLE = (HERE.joinpath(f"sentence.{kind}").read_text("utf-8") for kind in ("js", "css"))
-RECORDING = HERE / "data" / "sentence.json"  # tools/record_sentence.py wrote it
 COUNTRY_HEAD = Head(23, 4)  # the head that carries a country to the last word
 COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
 COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
@@ -41,9 +40,6 @@ HOW_MANY, ALOUD = 10, 3  # next words; words that a head's write is read as
 Request = Mapping[str, Any]
 Answer = dict[str, Any]
 Reader = Callable[[str], Run]
-
-
-# What is asked and answered
 
 
 def answer(read: Reader, request: Request) -> Answer:
@@ -129,9 +125,6 @@ def cached_reader(model: LanguageModel) -> Reader:
     return lambda text: read(text.strip())
 
 
-# What a page without Python carries
-
-
 def recorded_requests() -> Iterator[Request]:
     """Yield all that a page without Python can be asked."""
     carrier = list(COUNTRY_HEAD)
@@ -152,27 +145,28 @@ def request_key(request: Request) -> str:
     return json.dumps(request, ensure_ascii=False, separators=(",", ":"))
 
 
-@lru_cache(maxsize=1)
+@cache
+def _recording() -> dict[str, Any]:
+    recording: dict[str, Any] = json.loads(RECORDING.read_text("utf-8"))
+    return recording
+
+
 def recorded_answers() -> dict[str, Answer]:
     """Return the answers that come with the course."""
-    answers: dict[str, Answer] = json.loads(RECORDING.read_text(encoding="utf-8"))["answers"]
+    answers: dict[str, Answer] = _recording()["answers"]
     return answers
 
 
 def recorded_sheet() -> dict[str, Any]:
     """Return all that a browser needs for the twelve countries, without a kernel."""
-    recording = json.loads(RECORDING.read_text(encoding="utf-8"))
     layer, head = COUNTRY_HEAD
     return {
+        **{key: _recording()[key] for key in ("source", "layers", "heads", "answers")},
         "name": "your sentence",
-        "source": recording["source"],
-        "layers": recording["layers"],
-        "heads": recording["heads"],
         "head": [layer, head],
         "carrier": [layer, head],
         "texts": list(TEXTS),
         "other": DONOR_TEXT,
-        "answers": recording["answers"],
         "note": f"Here are twelve countries, with {COUNTRY_HEAD}, head {head} of layer {layer}, "
         "ablated or given another country's numbers. In the notebook, with the model, you can type "
         "any sentence and change any head.",
@@ -239,19 +233,12 @@ def unpack_weights(reading: Answer) -> torch.Tensor:
     return weights
 
 
-# The widget
-
-
 class SentenceWidget(WidgetWithPicture):
-    """A line to type in, the next words, and all heads of a language model.
-
-    Args:
-        model: what language_model() returns.
-        text: the sentence at the start.
-    """
+    """A line to type a sentence in, the next words, and all heads of a language model."""
 
     _esm = MODULE
     _css = PANEL_STYLE + STYLE
+    static_picture = staticmethod(static_picture)
     sheet = traitlets.Dict().tag(sync=True)
 
     def __init__(self, model: LanguageModel, text: str = TEXTS[0]) -> None:
@@ -278,9 +265,6 @@ class SentenceWidget(WidgetWithPicture):
                 except Exception as error:  # it would go to a log, where nobody looks
                     said = {"error": str(error) or type(error).__name__}
                 self.send({"number": number, "answer": said})
-
-    def static_picture(self) -> Scene:
-        return static_picture()
 
     def __repr__(self) -> str:
         return f"<{self.sheet['name']}: {self.sheet['texts'][0]}>"

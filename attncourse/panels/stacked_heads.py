@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel, causal_heatmaps, draw_maps
+from attncourse.panels.panel import Panel, heatmaps
 from attncourse.pictures.matrices import matrix_picture
 from attncourse.pictures.scene import Scene, frame
+from attncourse.pictures.weights import weights_picture
 from attncourse.speed.count import count_matrix_products
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 
-NUMBER = 32.0  # pixels of a number, so that eight of them and the names fit a phone
-
-# The heads: their parameters are set by hand
+TOKENS = journey().tokens
+# In pixels: eight numbers and the names fit a phone, and so do two maps and their names
+NUMBER, CELL = 32.0, 17.0
 
 LOOKS = "everywhere", "1 word back", "2 words back", "1 and 2 words back"
 BACK = 0.0, 1.0, 2.0, 1.5  # how many places back each head looks; the first does not choose
@@ -46,15 +47,6 @@ def build_stack(num_heads: int) -> MultiHeadAttentionWrapper:
     of the token itself, rotated back by k steps for "k back"; half way between two places it finds
     both. A head that would look before the first token looks at the first. A value is the first
     two numbers of its token.
-
-    Args:
-        num_heads: at most as many as there are LOOKS.
-
-    >>> stack = build_stack(2)
-    >>> _, attn_weights = stack(add_places(journey().inputs)[None], return_weights=True)
-    >>> attn_weights[0, :, 3].detach().round(decimals=4)
-    tensor([[0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000],
-            [0.0000, 0.0000, 1.0000, 0.0000, 0.0000, 0.0000]])
     """
     d_in = journey().inputs.shape[1] + 2
     with seeded():  # every parameter is set below; the reader's random numbers are left alone
@@ -72,13 +64,9 @@ def build_stack(num_heads: int) -> MultiHeadAttentionWrapper:
     return stack
 
 
-# The panel
-
-
 class StackedHeads(NamedTuple):
     """Several heads on the running example: what they return and what they cost."""
 
-    tokens: tuple[str, ...]
     num_heads: int
     context_vec: Tensor  # (num_tokens, num_heads * head_dim)
     attn_weights: Tensor  # (num_heads, num_tokens, num_tokens)
@@ -92,14 +80,13 @@ QUERY = 4  # one, the token behind them
 
 def compute_stacked_heads(num_heads: int) -> StackedHeads:
     """Run stacked heads of width 2 that are built to look at different places."""
-    stack, (tokens, inputs) = build_stack(num_heads), journey()
+    stack, inputs = build_stack(num_heads), journey().inputs
     x, order = add_places(inputs)[None], [0, 1, 3, 2, 4, 5]  # SWAPPED
     with torch.no_grad():
         context_vec, attn_weights = stack(x, return_weights=True)
         swapped = stack(add_places(inputs[order])[None])
     difference = (swapped - context_vec)[0, QUERY].abs()  # (num_heads * head_dim)
     return StackedHeads(
-        tokens=tokens,
         num_heads=num_heads,
         context_vec=context_vec[0],
         attn_weights=attn_weights[0],
@@ -115,27 +102,31 @@ def draw_stacked_heads(data: StackedHeads) -> list[Scene]:
     """
     owners = [h for h in range(data.num_heads) for _ in range(2)]
     title = "context_vec: heads side by side"
-    output = matrix_picture(data.context_vec, data.tokens, owners, title, NUMBER)
+    output = matrix_picture(data.context_vec, TOKENS, owners, title, NUMBER)
     (cell,) = output.boxes_named("matrix")
     items = list(output.items)
     if data.moved:  # columns side by side
         x, y = cell.x + data.moved[0] * cell.width, cell.y + QUERY * cell.height
         items += frame(x - 2, y, len(data.moved) * cell.width + 2, cell.height, 2)
-    is_future = causal_mask(len(data.tokens))
-    maps = draw_maps(data.attn_weights, data.tokens, is_future)
-    return [replace(output, items=tuple(items)), *maps]
+    pictures = [replace(output, items=tuple(items))]
+    is_future = causal_mask(6)
+    for first in range(0, data.num_heads, 2):
+        weights = data.attn_weights[first : first + 2]
+        heads = {f"head {first + i}": first + i for i in range(len(weights))}
+        pictures.append(weights_picture(weights, TOKENS, is_future, CELL, heads))
+    return pictures
 
 
 def readout_stacked_heads(data: StackedHeads) -> str:
     """Return where the last head looks, what the heads cost, and what a swap of words moves."""
-    swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
+    swapped = " and ".join(f"“{TOKENS[i]}”" for i in SWAPPED)
     columns = ", ".join(map(str, data.moved))
     moved = f"columns {columns} move (framed)" if columns else "nothing moves"
     many = "1 head makes" if data.num_heads == 1 else f"{data.num_heads} heads make"
     return (
         f"{many} {data.context_vec.shape[1]} columns with {data.num_products} matrix products; "
         f"head {data.num_heads - 1} looks {LOOKS[data.num_heads - 1]}. "
-        f"If {swapped} change places, then in the row of “{data.tokens[QUERY]}” {moved}."
+        f"If {swapped} change places, then in the row of “{TOKENS[QUERY]}” {moved}."
     )
 
 
@@ -146,6 +137,6 @@ STACKED_HEADS = Panel(
     compute=compute_stacked_heads,
     draw=draw_stacked_heads,
     readout=readout_stacked_heads,
-    heatmaps=lambda data: causal_heatmaps(data.tokens, data.attn_weights),
+    maps=lambda data: heatmaps(TOKENS, data.attn_weights, causal_mask(6)),
     static_states=({"num_heads": 2}, {"num_heads": 4}),
 )

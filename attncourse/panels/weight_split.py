@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel, causal_heatmaps
+from attncourse.panels.panel import Panel, heatmaps
 from attncourse.pictures.scene import Scene
 from attncourse.pictures.weight_blocks import weight_block_pictures
 from attncourse.speed.count import count_matrix_products, count_parameters
+from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import divisors
 
@@ -19,7 +20,6 @@ from attnlib.validate import divisors
 class Blocks(NamedTuple):
     """The weight split: which columns of one matrix make which map."""
 
-    tokens: tuple[str, ...]
     num_heads: int
     head_dim: int
     W_query: Tensor  # (d_in, d_out), as x meets it
@@ -30,6 +30,7 @@ class Blocks(NamedTuple):
     num_products: int
 
 
+TOKENS = journey().tokens
 LOUDER = 12.0  # times what PyTorch draws: the maps of fresh weights are nearly flat, and all alike
 NO_COLUMN = "none"
 
@@ -39,8 +40,7 @@ def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
 
     W_query is drawn right after the course's seed and made LOUDER.
     """
-    example = journey()
-    x = example.inputs[None]  # (b, num_tokens, d_in)
+    x = journey().inputs[None]  # (b, num_tokens, d_in)
     column = None if zeroed_column == NO_COLUMN else int(zeroed_column.removeprefix("column "))
     with seeded():
         module = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
@@ -51,7 +51,6 @@ def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
             module.W_query.weight[column] = 0.0
         _, attn_weights = module(x, return_weights=True)
     return Blocks(
-        tokens=example.tokens,
         num_heads=num_heads,
         head_dim=module.head_dim,
         W_query=module.W_query.weight.detach().T,
@@ -95,7 +94,7 @@ WEIGHT_SPLIT = Panel(
     compute=compute_weight_split,
     draw=draw_weight_split,
     readout=readout_weight_split,
-    heatmaps=lambda data: causal_heatmaps(data.tokens, data.attn_weights),
+    maps=lambda data: heatmaps(TOKENS, data.attn_weights, causal_mask(6)),
     static_states=(
         {"num_heads": 1, "zeroed_column": "column 2"},
         {"num_heads": 2, "zeroed_column": "column 2"},

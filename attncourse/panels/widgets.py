@@ -7,6 +7,8 @@ anywidget, so it is imported explicitly.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import anywidget
 import traitlets
 
 from attncourse.panels.live import STYLE, LivePanel
-from attncourse.panels.panel import Panel, format_value, pack, static_mimebundle
+from attncourse.panels.panel import Panel, format_value, pack
 from attncourse.pictures.scene import Scene
 from attncourse.renamed import explain_renamed
 
@@ -25,14 +27,18 @@ PANEL_STYLE = HERE.joinpath("panel.css").read_text("utf-8")
 class WidgetWithPicture(anywidget.AnyWidget):
     """A widget beside which a picture is stored, for pages without a kernel."""
 
-    def static_picture(self) -> Scene:
-        """Return the picture that stays."""
-        raise NotImplementedError
+    static_picture: Callable[[], Scene]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live view, and beside it the picture."""
         made: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
-        return made and ({**made[0], **static_mimebundle(self.static_picture())}, made[1])
+        if made is None:
+            return None
+        scene = self.static_picture()
+        png, _ = scene._repr_png_()
+        html = f"<p>▶ Run this cell with Shift+Enter to move it.</p>{scene._repr_html_()}"
+        picture = {"text/html": html, "image/png": base64.b64encode(png).decode("ascii")}
+        return {**made[0], **picture}, made[1]
 
 
 class PanelWidget(WidgetWithPicture):
@@ -40,9 +46,6 @@ class PanelWidget(WidgetWithPicture):
 
     Every state is computed and drawn when the widget is made. The browser then changes from one to
     the other by itself, even while the kernel is busy.
-
-    Args:
-        panel: what to show.
     """
 
     _esm = HERE.joinpath("panel.js").read_text("utf-8")
@@ -50,11 +53,8 @@ class PanelWidget(WidgetWithPicture):
     packed = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, panel: Panel) -> None:
-        self.panel = panel
+        self.panel, self.static_picture = panel, panel.static_picture
         super().__init__(packed=pack(panel.to_json()))
-
-    def static_picture(self) -> Scene:
-        return self.panel.static_picture()
 
     def __repr__(self) -> str:
         default = self.panel.default.items()
@@ -63,23 +63,16 @@ class PanelWidget(WidgetWithPicture):
 
 
 class LiveWidget(WidgetWithPicture):
-    """A panel that computes by itself: a kernel is never asked.
-
-    Args:
-        panel: what to show.
-    """
+    """A panel whose numbers the browser computes: a kernel is never asked."""
 
     _css = PANEL_STYLE + STYLE
     sheet = traitlets.Dict().tag(sync=True)
     state = traitlets.Dict().tag(sync=True)  # what the reader chose; it is saved with the notebook
 
     def __init__(self, panel: LivePanel) -> None:
-        self.panel = panel
+        self.panel, self.static_picture = panel, panel.draw
         self._esm = panel.module()
         super().__init__(sheet=panel.to_json())
-
-    def static_picture(self) -> Scene:
-        return self.panel.draw()
 
     def __repr__(self) -> str:
         return f"<{self.panel.title}, to be moved>"
