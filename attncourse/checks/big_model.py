@@ -49,9 +49,6 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     """Check a function that turns neighboring numbers of queries or keys by their angles.
 
     It takes x, (b, num_heads, num_tokens, 64), and cos and sin of the angles, (num_tokens, 32).
-
-    >>> check_rotate(lambda x, cos, sin: x)
-    Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.
     """
     cos, sin = rotary_cos_sin(torch.arange(TOKENS), HEAD_DIM)
     inputs = [(draw(B, heads, TOKENS, HEAD_DIM), cos, sin) for heads in (2, 4)]
@@ -84,9 +81,6 @@ def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict | str:
     """Check a class of attention with SmolLM2's sizes, rotary positions and shared keys and values.
 
     Its layers are W_query, W_key, W_value and out_proj; forward takes x, (b, num_tokens, 576).
-
-    >>> check_llama_attention(type("Mine", (LlamaAttention,), {}))
-    Right: positions turn queries and keys, and three query heads share a key.
     """
     module = _made(cls)
     lengths = (TOKENS, TOKENS - 1)
@@ -101,9 +95,6 @@ def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict | str:
     """Check a class like that of check_llama_attention whose forward also takes a cache, a dict.
 
     Two sequences are given in portions of 4, 2 and 1 tokens, each with a cache of its own.
-
-    >>> check_cached_attention(type("Mine", (CachedAttention,), {}))
-    Right: the past is kept, and nothing forgotten.
     """
     module = _made(cls)
     projected: list[int] = []  # tokens of each x that W_key is given
@@ -157,9 +148,6 @@ def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
     """Check a function that adds to x what attention writes, then what a gated MLP writes.
 
     It takes x and a layer, which has attention, norm_1, norm_2, gate_proj, up_proj, down_proj.
-
-    >>> check_block(lambda x, layer: x + layer.attention(layer.norm_1(x)))
-    Attention is added, and the MLP is missing.
     """
     inputs = [(draw(B, TOKENS, 10, seed=seed), _layer(seed)) for seed in (1, 2)]
 

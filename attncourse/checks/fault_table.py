@@ -51,11 +51,7 @@ TEST_INPUTS: dict[str, Run] = {
 
 @torch.no_grad()
 def compare_at_test_inputs(cls: type[MultiHeadAttention]) -> dict[str, str]:
-    """Return for each test input whether a class gives what the right one gives, or NaN.
-
-    >>> compare_at_test_inputs(OnePageAttention)["one token"]
-    'right'
-    """
+    """Return for each test input whether a class gives what the right one gives, or NaN."""
     found, x = {}, journey().inputs[None]
     for name, run in TEST_INPUTS.items():
         heads = 1 if name == "one head" else 2
@@ -75,11 +71,7 @@ def _results() -> dict[str, dict[str, set[str]]]:
 
 
 def fault_table() -> dict[str, dict[str, str]]:
-    """Return, for each part and test input, how the faults of the part show there.
-
-    >>> fault_table()["scale"]["one token"]
-    'never show'
-    """
+    """Return, for each part and test input, how the faults of the part show there."""
     return {part: {name: _shows(row[name]) for name in row} for part, row in _results().items()}
 
 
@@ -92,11 +84,7 @@ def _shows(results: set[str]) -> str:
 
 
 def excluded_parts(cls: type[MultiHeadAttention]) -> dict[str, str]:
-    """Return the parts that test inputs exclude for a class that is wrong, each with a test input.
-
-    >>> sorted(set(FAULTS) - set(excluded_parts(MYSTERIES[1])))
-    ['mask and softmax']
-    """
+    """Return the parts that test inputs exclude for a class that is wrong, each with a test input."""
     mine = compare_at_test_inputs(cls)
     found = {}
     for part, row in _results().items():
@@ -119,9 +107,6 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     Args:
         part: a name of the table; None where nothing is blamed yet.
         cls: the class that is wrong by a line.
-
-    >>> check_part("split", MYSTERIES[1])
-    Not the split: at 'one head' its faults never show, and this class is wrong there.
     """
     if part not in FAULTS:
         return Verdict(False, f"{part!r} is no part. There are: {', '.join(FAULTS)}.")
@@ -140,10 +125,6 @@ def check_found(found: Mapping[int, str | None]) -> Verdict:
 
     Args:
         found: by the number of the mystery a part, or None where nothing is blamed yet.
-
-    >>> check_found({2: "queries and keys", 3: None})
-    mystery_2: Right, the queries and keys: the table leaves this part, and no other.
-    mystery_3: not attempted yet
     """
     if all(part is None for part in found.values()):
         return OPEN

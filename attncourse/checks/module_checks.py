@@ -1,4 +1,4 @@
-"""Checks that answer in a sentence: what was verified, or what went wrong and where."""
+"""Checks of a module: causality, rows that sum to 1, shapes, and whether two are the same."""
 
 from __future__ import annotations
 
@@ -30,29 +30,22 @@ P = ParamSpec("P")
 MUCH = 64.0  # as a change of a token
 
 
-def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
-    """Let a check answer that its question stays open where a module cannot be made or run."""
+def _answers_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
+    """Let a check answer what is wrong where a module cannot be made or run."""
 
     @wraps(check)
     def answer(*given: P.args, **options: P.kwargs) -> Verdict:
         try:
             return check(*given, **options)
-        except CheckFailed as diagnosis:
-            faults = (diagnosis.finding,) if isinstance(diagnosis, FaultFound) else ()
-            return Verdict(False, f"Cannot be told. {diagnosis}", faults)
+        except CheckFailed as stopped:
+            faults = (stopped.finding,) if isinstance(stopped, FaultFound) else ()
+            return Verdict(False, str(stopped), faults)
 
     return answer
 
 
-def tokens_for(module: nn.Module) -> Tensor:
-    """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
-
-    Raises:
-        ValueError: module has neither d_in nor an nn.Linear.
-
-    >>> tokens_for(nn.Linear(5, 3)).shape
-    torch.Size([2, 7, 5])
-    """
+def _tokens_for(module: nn.Module) -> Tensor:
+    """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype."""
     linear = next((part for part in module.modules() if isinstance(part, nn.Linear)), None)
     d_in: int | None = getattr(module, "d_in", linear.in_features if linear else None)
     if d_in is None:
@@ -61,7 +54,18 @@ def tokens_for(module: nn.Module) -> Tensor:
     return x if linear is None else x.to(linear.weight)
 
 
-@_open_where_it_stops
+@torch.no_grad()
+def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    """Run a module in eval and return one vector for each token, (b, num_tokens, ...)."""
+    with evaluating(module), seeded(0):
+        result = run(module, x, weights)
+    if result.ndim < 3 or result.shape[:2] != x.shape[:2]:
+        shapes = f"{tuple(x.shape)} gives {tuple(result.shape)}"
+        raise CheckFailed(f"{shapes}: (b, num_tokens) must come first, as in x.")
+    return result.flatten(2)
+
+
+@_answers_where_it_stops
 def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that a module's outputs do not depend on the future.
 
@@ -70,36 +74,18 @@ def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
 
     Args:
         module: returns (b, num_tokens, ...), token by token; or a class, or what makes a module.
-        x: (b, num_tokens, d_in), at least two tokens. Without it, tokens_for(module).
+        x: (b, num_tokens, d_in), at least two tokens. Without it, random ones.
 
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
     """
     module = as_module(module)
-    x = tokens_for(module) if x is None else x
+    x = _tokens_for(module) if x is None else x
     num_tokens = x.shape[1]
     if num_tokens < 2:
         raise ValueError(f"x has {num_tokens} token; a future needs at least 2")
-    with torch.no_grad(), evaluating(module), seeded(0):
-        return _causal(module, x)
-
-
-def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-    """Run a module and return its result as one vector for each token, (b, num_tokens, ...)."""
-    result = run(module, x, weights)
-    if result.ndim < 3 or result.shape[:2] != x.shape[:2]:
-        shapes = f"{tuple(x.shape)} gives {tuple(result.shape)}"
-        raise CheckFailed(f"{shapes}: (b, num_tokens) must come first, as in x.")
-    return result.flatten(2)
-
-
-def _causal(module: nn.Module, x: Tensor) -> Verdict:
-    """Change what comes after each position in turn, and look at the outputs up to there."""
     before = _by_token(module, x)
-    for output in before.isnan().any(dim=2).any(dim=0).nonzero().flatten().tolist():
-        raise CheckFailed(f"Output {output} is NaN.")
-    require(_by_token(module, x).equal(before), "Two runs on the same x differ, though in eval.")
-    num_tokens = x.shape[1]
+    require(not before.isnan().any(), "An output is NaN.")
     rounding = TOLERANCES.get(x.dtype, 1e-5) / 10 * max(1.0, float(before.abs().max()))
     largest = 0.0
     for t in range(num_tokens - 1):
@@ -111,20 +97,21 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
             changed = f"when the tokens after position {t} changed, output {first} moved by"
             return Verdict(False, f"Not causal: {changed} {moved[first].item():.4g}.")
         largest = max(largest, float(moved.max()))
-    moved_by = f"outputs moved by at most {at_most(largest, floor=rounding / 10):.0e}, a rounding"
-    said = f"{moved_by} error," if largest else "no output moved by a single bit"
+    bound = f"{at_most(largest, floor=rounding / 10):.0e}, a rounding error,"
+    said = f"outputs moved by at most {bound}" if largest else "no output moved by a single bit"
     cuts = f"{num_tokens - 1} cut{'s' if num_tokens > 2 else ''} tried"
     return Verdict(True, f"Causal: {said} when later tokens changed ({cuts}).")
 
 
 def _moved(module: nn.Module, x: Tensor, before: Tensor, t: int, change: float) -> Tensor:
+    """Return by how much each output up to t moves when the tokens after t change."""
     changed = x.clone()
     changed[:, t + 1 :] += change
     moved: Tensor = (_by_token(module, changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
     return moved
 
 
-@_open_where_it_stops
+@_answers_where_it_stops
 def check_rows_sum_to_one(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that each token's attention weights sum to 1, without asking for the weights.
 
@@ -139,25 +126,8 @@ def check_rows_sum_to_one(module: Given, x: Tensor | None = None) -> Verdict:
     Rows: the attention weights of every token sum to 1 within 1e-05.
     """
     module = as_module(module)
-    x = (tokens_for(module) if x is None else x).clone()
-    x[..., 0] = 1
-    weights = _values_of_one(module)
-    if not weights:
-        raise ValueError("module has no W_value.weight, itself or in its heads")
-    with torch.no_grad(), evaluating(module), seeded(0):
-        sums = _by_token(module, x, weights)
-    tolerance = TOLERANCES[x.dtype]
-    off = (sums - 1).abs().amax(dim=(0, 2))
-    token = int(off.argmax())
-    worst = max(sums[:, token].flatten().tolist(), key=lambda one: abs(one - 1))
-    if not off.max() <= tolerance:
-        return Verdict(False, f"The attention weights of token {token} sum to {worst:.4g}, not 1.")
-    within = f"within {tolerance:.0e}"
-    return Verdict(True, f"Rows: the attention weights of every token sum to 1 {within}.")
-
-
-def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
-    """Return parameters that make every value 1 where x is 1 in its first column."""
+    x = (_tokens_for(module) if x is None else x).clone()
+    x[..., 0] = 1  # so that the first column of W_value alone makes every value
     weights = {}
     for name, parameter in module.named_parameters():
         part, _, kind = name.rpartition(".")
@@ -167,9 +137,20 @@ def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
                 weights[name].fill_diagonal_(1)
             elif kind == "weight":
                 weights[name][:, 0] = 1
-    return weights if any("W_value.weight" in name for name in weights) else {}
+    if not any(name.endswith("W_value.weight") for name in weights):
+        raise ValueError("module has no W_value.weight, itself or in its heads")
+    sums = _by_token(module, x, weights)
+    off = (sums - 1).abs().amax(dim=2)
+    b, token = (off == off.max()).nonzero()[0].tolist() if off.isfinite().all() else (0, 0)
+    tolerance = TOLERANCES[x.dtype]
+    if not off.max() <= tolerance:  # NaN does not pass
+        total = sums[b, token, (sums[b, token] - 1).abs().argmax()].item()
+        return Verdict(False, f"The attention weights of token {token} sum to {total:.4g}, not 1.")
+    within = f"within {tolerance:.0e}"
+    return Verdict(True, f"Rows: the attention weights of every token sum to 1 {within}.")
 
 
+@_answers_where_it_stops
 def check_shapes(module: Given) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
@@ -177,15 +158,11 @@ def check_shapes(module: Given) -> Verdict:
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
     """
-    try:
-        module = as_module(module)
-        most = tokens_for(module)
-        num_tokens, d_in = most.shape[1:]
-        sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
-        with torch.no_grad(), evaluating(module), seeded(0):
-            made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
-    except CheckFailed as diagnosis:
-        return Verdict(False, str(diagnosis))
+    module = as_module(module)
+    most = _tokens_for(module)
+    num_tokens, d_in = most.shape[1:]
+    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
+    made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
     widths = {result.shape[2] for result in made}
     if len(widths) > 1:
         return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
@@ -193,7 +170,7 @@ def check_shapes(module: Given) -> Verdict:
     return Verdict(True, f"Shapes: (b, num_tokens, {d_in}) gives {out}.")
 
 
-@_open_where_it_stops
+@_answers_where_it_stops
 def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     """Check that two modules compute the same from the same parameters.
 
@@ -207,8 +184,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     Same within 1e-05, with the same parameters: outputs, attention weights, gradients.
     """
     a, b = as_module(a), as_module(b)
-    x = (tokens_for(a) if x is None else x).detach().requires_grad_()
-    tolerance = TOLERANCES[x.dtype]
+    x = (_tokens_for(a) if x is None else x).detach().requires_grad_()
     giver = b if _is_stacked(b) and not _is_stacked(a) else a
     given = {name: part.detach().requires_grad_() for name, part in giver.named_parameters()}
     made = []
@@ -218,11 +194,12 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
         want = {name: tuple(weight.shape) for name, weight in weights.items()}
         for name in want | have:
             here, there = have.get(name, "missing"), want.get(name, "missing")
-            said = f"{name} is {here} in one module, {there} in the other."
             if here != there:
+                said = f"{name} is {here} in one module, {there} in the other."
                 return Verdict(False, f"Not to be compared: {said}")
         made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
     compared = [kind for kind in made[0] if kind in made[1]]
+    tolerance = TOLERANCES[x.dtype]
     for kind in compared:
         first, second = made[0][kind], made[1][kind]
         if first.shape != second.shape:

@@ -42,11 +42,6 @@ def check_causal_weights(
         scores: (num_layers, num_heads, num_tokens, num_tokens), of heads of width 64, neither
             scaled nor masked.
         used: of the same shape, the attention weights that the model made of them.
-
-    >>> scores = torch.tensor([[[[0.0, 9.0], [8.0, 8.0]]]])
-    >>> used = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
-    >>> print(check_causal_weights(lambda scores: scores / 8, scores, used))
-    These are still scores: softmax, along each row, comes last.
     """
     exact = scores.double()  # so that every right way to round is within the tolerance
     drawn = 8 * draw(*scores.shape).double()
@@ -89,11 +84,7 @@ def _look_back(num_tokens: int) -> Tensor:
 
 @exercise_check(reference=_look_back)
 def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
-    """Check queries that make a head attend to the token before; its keys are torch.eye.
-
-    >>> print(check_look_back(lambda num_tokens: 20 * torch.eye(num_tokens)))
-    Of 6 tokens, token 1 attends most to token 1, and it must be token 0.
-    """
+    """Check queries that make a head attend to the token before; its keys are torch.eye."""
     for num_tokens in (6, 5, 60):
         queries = call_on_copies(look_back, [num_tokens])
         require_shape(queries, (num_tokens, num_tokens))
@@ -130,9 +121,6 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a detector of the keys right after an earlier occurrence of the query's token.
 
     It takes tokens, (b, num_tokens), and returns bool, (b, num_tokens, num_tokens).
-
-    >>> print(check_induction(lambda tokens: tokens[:, :, None] == tokens[:, None, :]))
-    It marks every key with the query's own letter, later ones and itself included.
     """
     inputs = [
         (torch.tensor([["abcx".index(letter) for letter in text] for text in batch]),)
@@ -152,9 +140,6 @@ def check_refuting(design: Any) -> Verdict | str:
     L0H1 is silent at places 0 to 24 already. The claim: queries after 24 find their key because
     L0H0 told it the letter two back, and L0H1 tells the query the letter one back. The design is
     (layer, head, places): the head that falls silent as well, and a slice of places.
-
-    >>> check_refuting((0, 1, slice(25)))
-    L0H1 is silent at those places already: nothing can change.
     """
     match design:
         case (0 | 1 as layer, 0 | 1 as head, slice() as places):

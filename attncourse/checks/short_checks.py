@@ -76,11 +76,7 @@ CHECKS: dict[str, Check] = {
 
 @torch.no_grad()
 def run_checks(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
-    """Run the four checks: each "passes" or is "CAUGHT", or all are NaN, or the module stops.
-
-    >>> run_checks(make(OnePageAttention), journey().inputs[None])["causality"]
-    'passes'
-    """
+    """Run the four checks: each "passes" or is "CAUGHT", or all are NaN, or the module stops."""
     try:
         if module(x).isnan().any():
             return dict.fromkeys(CHECKS, "NaN")
@@ -150,11 +146,7 @@ def _leak(query: int, key: int, normalized: bool = False) -> MultiHeadAttention:
 
 @exercise_check(reference=is_causal)
 def check_is_causal(written: Check) -> Verdict | str:
-    """Check a learner's check of causality.
-
-    >>> print(check_is_causal(lambda module, x: True))
-    It accepts a class in which output 0 depends on token 1, which is in its future.
-    """
+    """Check a learner's check of causality."""
     x = _x()
     right = written(make(OnePageAttention), x)
     require(x.equal(_x()), "It changes the x that it was given. Change a clone.")
@@ -176,11 +168,7 @@ def check_is_causal(written: Check) -> Verdict | str:
 
 @exercise_check(reference=run_with_huge_scores)
 def check_any_scale(written: Run) -> Verdict:
-    """Check a test input at which the scale cannot matter, but mask, split and merge can.
-
-    >>> print(check_any_scale(lambda module, x: module(x[:, :1])))
-    It does not notice the mistake 'mask one too late': the result is that of the right class.
-    """
+    """Check a test input at which the scale cannot matter, but mask, split and merge can."""
     unnoticed = ("no scale", "scale by d_out")
     noticed = ("mask one too late", "both without transpose", "merge without transpose")
     right = _result_of(written, make(OnePageAttention))
@@ -203,11 +191,7 @@ def _result_of(written: Run, module: MultiHeadAttention) -> Tensor:
 
 @exercise_check(reference=same_on_prefixes)
 def check_prefixes(written: Check) -> Verdict | str:
-    """Check a learner's check that the first t tokens alone give the first t rows.
-
-    >>> print(check_prefixes(lambda module, x: True))
-    It accepts the mistake 'mask one too late', and must reject it.
-    """
+    """Check a learner's check that the first t tokens alone give the first t rows."""
     said = "It rejects the right class. Compare the rows of the first t tokens, with allclose."
     require(written(make(OnePageAttention), _x()), said)
     leaks = (*LEAKS, CAUSAL[-1], *NO_NUMBER)

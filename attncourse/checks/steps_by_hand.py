@@ -41,10 +41,6 @@ def check_scores_row(
     """Check a row of attention scores that was computed by hand, a number for each key.
 
     Queries and keys are those of all heads, (num_heads, num_tokens, head_dim).
-
-    >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
-    >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
-    Right: each key of head 0, multiplied by the query of token 0.
     """
     numbers = _recognize(mine, "scores_row", _scores_row, queries, keys, head, token)
     if isinstance(numbers, str):
@@ -71,9 +67,6 @@ def check_weights_row(
     """Check a row of attention weights that was computed by hand: masked, divided, softmax.
 
     The scores are plain products, (num_tokens); width is that of the head.
-
-    >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
-    Key 1 is in the future of token 0: its attention weight must be 0.
     """
     numbers = _recognize(mine, "weights_row", _weights_row, scores, token, width)
     if isinstance(numbers, str):
@@ -99,11 +92,7 @@ BREAKS = {7, 8, 9}
 
 @value_check(reference=lambda: BREAKS)
 def check_broken_steps(mine: Collection[int]) -> Verdict | str:
-    """Check which steps, 7 to 11, of the published example do not follow from the ones before.
-
-    >>> check_broken_steps({9, 11})
-    Step 11 follows: the first three numbers are those of head 0, from step 9.
-    """
+    """Check which steps, 7 to 11, of the published example do not follow from the ones before."""
     if not isinstance(mine, Collection) or not mine:
         return "It must be a set of numbers, such as {10, 11}."
     for step in sorted(set(mine) - BREAKS):

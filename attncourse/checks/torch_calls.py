@@ -43,9 +43,6 @@ def check_fused(cls: Callable[..., MultiHeadAttention]) -> Verdict | str:
 
     It is made as MultiHeadAttention is; its forward takes x, memory (x itself if there is none) and
     the masks of scaled_dot_product_attention by keyword.
-
-    >>> print(check_fused(type("Mine", (FusedAttention,), {})))
-    Right: one text or two, with attn_mask or is_causal, and dropout in training only.
     """
 
     def made(kind: Callable[..., MultiHeadAttention], dropout: float) -> MultiHeadAttention:
@@ -125,9 +122,6 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
 
     It is made of is_padding, (b, num_tokens), as (b, 1, num_tokens, num_tokens), True where a query
     may attend. What padding attends to, if it attends to something, is free.
-
-    >>> check_padded(lambda is_padding: _padded_mask(is_padding).tril(-1))
-    Row [0, 0, 0] is True for keys [], and it must be for [0].
     """
     inputs = [
         (torch.arange(num_tokens) < torch.tensor(paddings)[:, None],)
@@ -159,9 +153,6 @@ def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict | st
 
     It takes the mask, True where a query may attend, and the shape to which it broadcasts,
     (b, num_heads, n, m); it returns (b * num_heads, n, m), True where a query may not attend.
-
-    >>> print(check_for_module(lambda may_attend, shape: may_attend.expand(shape).flatten(0, 1)))
-    True shows in your mask. In the module's mask True means: hide.
     """
     inputs = [
         (may_attend, (b, num_heads, 5, 5))
@@ -209,9 +200,6 @@ def run_calls(
 
     Returns:
         For each call on how many inputs it was right, and how many there were.
-
-    >>> run_calls(["mine(x, attn_mask=may_attend)", "mine(x)"], FusedAttention)
-    {'mine(x, attn_mask=may_attend)': (10, 10), 'mine(x)': (0, 2)}
     """
     from torch.nn.attention.bias import causal_lower_right  # it loads torch's compiler, in seconds
 

@@ -31,10 +31,6 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
 
     It takes a MultiHeadAttentionWrapper and a MultiHeadAttention, both without qkv_bias, and
     returns the second. Its out_proj must be the identity with bias 0.
-
-    >>> check_copied_weights(lambda stacked, split: split)
-    W_query.weight holds, from top to bottom: other rows, other rows, other rows. It must hold: \
-heads.0.W_query.weight, heads.1.W_query.weight, heads.2.W_query.weight.
     """
     with seeded(0):  # primes: 3 heads of width 5, from tokens of width 7
         stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
@@ -79,11 +75,7 @@ def _swap_heads(module: MultiHeadAttention) -> MultiHeadAttention:
 
 @exercise_check(reference=_swap_heads)
 def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
-    """Check a function that returns a module whose two heads have changed places.
-
-    >>> check_swapped_heads(lambda module: module)
-    You changed or returned the module itself: start from deepcopy(module).
-    """
+    """Check a function that returns a module whose two heads have changed places."""
     with seeded(0):
         given = MultiHeadAttention(3, 10, context_length=7, dropout=0.0, num_heads=2)
     module = deepcopy(given)
@@ -114,11 +106,7 @@ def _without_head(stacked: MultiHeadAttentionWrapper, h: int) -> MultiHeadAttent
 
 @exercise_check(reference=_without_head)
 def check_without_head(without_head: Callable[..., nn.Module]) -> Verdict:
-    """Check a function that takes stacked heads and a number, and silences that head in a copy.
-
-    >>> check_without_head(lambda stacked, h: stacked)
-    Head 1 must be silent, and its columns are as they were.
-    """
+    """Check a function that takes stacked heads and a number, and silences that head in a copy."""
     with seeded(0):
         stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
     x = draw(2, 11, 7)
