@@ -84,7 +84,7 @@ def _shows(results: set[str]) -> str:
 
 
 def excluded_parts(cls: type[MultiHeadAttention]) -> dict[str, str]:
-    """Return the parts that test inputs exclude for a class that is wrong, each with a test input."""
+    """Return the parts that test inputs exclude for a wrong class, each with a test input."""
     mine = compare_at_test_inputs(cls)
     found = {}
     for part, row in _results().items():
