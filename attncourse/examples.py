@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
@@ -110,36 +111,20 @@ def counting_weights() -> tuple[Tensor, Tensor, Tensor]:
     return W_query, W_key, W_value
 
 
-class PublishedSteps(NamedTuple):
-    """The matrices that a published worked example prints, most of them of head 0 alone."""
-
-    W_query: Tensor  # step 3, (d_in, d_out)
-    product: Tensor  # step 4, x @ W_query, (num_tokens, d_out)
-    cut: Tensor  # step 5, queries, (num_tokens, num_heads, head_dim)
-    queries: Tensor  # step 6, of head 0, (num_tokens, head_dim), like keys and values
-    keys: Tensor
-    values: Tensor
-    scores: Tensor  # step 7, of head 0, (num_tokens, num_tokens)
-    scaled: Tensor  # step 8, masked and divided
-    weights: Tensor  # step 8, after softmax
-    context: Tensor  # step 9, (num_heads, num_tokens, head_dim)
-    by_token: Tensor  # step 10, (num_tokens, num_heads, head_dim)
-    merged: Tensor  # step 11, (num_tokens, d_out)
-
-
-def published_steps() -> PublishedSteps:
+def published_steps() -> SimpleNamespace:
     """Return the matrices that a published example prints for counting(), to the digit.
 
-    They do not all follow from one another: notebook 04 makes a hunt of it.
+    Their names and shapes are in published_steps.json: most are of head 0 alone. They do not all
+    follow from one another: notebook 04 makes a hunt of it.
 
     >>> published_steps().weights[1]
     tensor([0.0724, 0.9276, 0.0000])
     """
     stored = json.loads(Path(__file__).with_name("published_steps.json").read_text("utf-8"))
     found = {name: torch.tensor(numbers) for name, numbers in stored.items()}
-    by_token = found["context"].transpose(0, 1)
-    found |= {"queries": found["cut"][:, 0], "by_token": by_token, "merged": by_token.flatten(1)}
-    return PublishedSteps(**found)
+    by_token = found["context"].transpose(0, 1)  # (num_tokens, num_heads, head_dim)
+    merged = by_token.flatten(1)  # (num_tokens, d_out)
+    return SimpleNamespace(**found, queries=found["cut"][:, 0], by_token=by_token, merged=merged)
 
 
 def traceable_example(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
@@ -158,23 +143,14 @@ def traceable_example(written: Callable[..., nn.Module]) -> tuple[nn.Module, Ten
         The module, with d_in 4, d_out 6, 2 heads, and x, (1, 5, 4): one, the token's number, its
         square, and ten times its number.
 
-    Raises:
-        TypeError: it cannot be called so, or a layer is missing or of another shape.
-
     >>> from attnlib.modules import MultiHeadAttention
     >>> module, x = traceable_example(MultiHeadAttention)
     >>> module(x)[0, 2].tolist()
     [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]
     """
     sizes = {"d_in": 4, "d_out": 6, "context_length": 5, "dropout": 0.0, "num_heads": 2}
-    try:
-        with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay as they are
-            module = written(**sizes)
-    except TypeError as error:
-        raise TypeError(
-            f"written must take {', '.join(sizes)}, as MultiHeadAttention does; give a function "
-            f"that makes the module if its class takes others: {error}"
-        ) from error
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay as they are
+        module = written(**sizes)
     token = torch.arange(5.0)
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}

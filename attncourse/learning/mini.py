@@ -71,11 +71,7 @@ def words_of(*texts: str) -> tuple[str, ...]:
 
 
 def word_ids(text: str, words: Sequence[str]) -> Tensor:
-    """Return the number of each word of a text, int64, (num_tokens).
-
-    Raises:
-        ValueError: a word of it is not among the words, or it has none.
-    """
+    """Return the number of each word of a text, int64, (num_tokens)."""
     tokens = text.split()
     if unknown := [word for word in tokens if word not in words]:
         known = ", ".join(words)

@@ -37,9 +37,6 @@ class AttentionModel(nn.Module):
         (b, num_tokens, num_answers, vocabulary). forward(tokens, return_weights=True) returns
         logits and attn_weights, (b, num_layers, num_heads, num_tokens, num_tokens).
 
-    Raises:
-        ValueError: there are more than context_length tokens.
-
     >>> model = AttentionModel(vocabulary=12, context_length=16, width=8, num_heads=2)
     >>> model(torch.zeros(5, 7, dtype=torch.int64)).shape
     torch.Size([5, 7, 1, 12])
@@ -118,9 +115,6 @@ def ablate_head(
         layer: counted from 0, as the heads are.
         head: of this layer.
         positions: where it is ablated, counted from 0; slice(25) is 0 to 24.
-
-    Raises:
-        ValueError: there is no such layer or head.
 
     >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=1)
     >>> attention = ablate_head(model, layer=0, head=0).layers[0]

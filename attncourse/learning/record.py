@@ -38,9 +38,6 @@ def new_model() -> AttentionModel:
 def recorded_model(step: int) -> AttentionModel:
     """Return the stored model as it was after this many steps.
 
-    Raises:
-        ValueError: no weights are stored for this step; the message lists the steps.
-
     >>> recorded_model(1200).layers[1].num_heads
     2
     """

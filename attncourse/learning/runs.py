@@ -93,12 +93,7 @@ def stored_runs() -> tuple[list[PreviousTokensRun], list[RepeatRun]]:
 def previous_tokens_runs(num_heads: int, **other: object) -> list[PreviousTokensRun]:
     """Return the stored trainings on previous tokens with one setting, one for each seed.
 
-    Args:
-        num_heads: of the one layer.
-        other: any of the fields of Setting but the seed; what is not given is as in Setting.
-
-    Raises:
-        ValueError: none is stored with this setting.
+    What is not given is as in Setting.
 
     >>> [run.setting.seed for run in previous_tokens_runs(1, steps=2000)]
     [1, 2, 3]

@@ -91,11 +91,7 @@ def mean_loss(model: Model, batch: Batch) -> Tensor:
 
 @torch.no_grad()
 def correct_answers(model: Model, batch: Batch) -> Tensor:
-    """Return, for each answer at each position that has any, whether the model predicts it.
-
-    Returns:
-        bool, (num_positions, num_answers).
-    """
+    """Return whether each answer is predicted, bool, (positions with answers, num_answers)."""
     right: Tensor = model(batch.tokens).argmax(dim=-1) == batch.answers
     asked = (batch.answers != NO_ANSWER).all(dim=-1)
     return right[asked]

@@ -104,9 +104,6 @@ def two_answer_model(num_heads: int, seed: int = 5) -> TwoAnswerModel:
 
     From seed 5 one head gets stuck, and two do not; from seed 3 one head names both ends.
 
-    Raises:
-        ValueError: no model with so many heads is stored, or none from this seed.
-
     >>> two_answer_model(num_heads=2).read("A train from France to Italy runs").named
     ('Paris', 'Rome')
     """

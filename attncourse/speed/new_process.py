@@ -65,9 +65,8 @@ def _settle_memory(*mib: int) -> None:
     """Fill blocks of memory and give them back, so that what runs next finds the smaller ones.
 
     The C library of Linux keeps a block that is given back if it has seen one as large before, up
-    to 32 MiB, so a new process returns blocks that it keeps later. Two of 22 MiB, one after the
-    other: it learns from the first, and keeps the second, and from then on twice as much in all,
-    which must be less than a block whose page faults are counted.
+    to 32 MiB. The first of two such blocks teaches it, the second is kept, and from then on twice
+    as much in all, which must be less than a block whose page faults are counted.
     """
     for size in mib:
         torch.zeros(size, 2**18)

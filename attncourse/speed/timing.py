@@ -92,15 +92,10 @@ def _page_faults_so_far() -> int:
 
 
 def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
-    """Run every call once and raise unless all return what the first returns.
+    """Run every call once and raise ValueError unless all return what the first returns.
 
-    Args:
-        calls: by name; each returns a tensor.
-        tolerance: the largest difference allowed, times the largest number expected where that is
-            above 1, as a gradient in half precision may be.
-
-    Raises:
-        ValueError: a result differs; the message names the call and by how much.
+    The tolerance is multiplied by the largest number expected where that is above 1, as a gradient
+    in half precision may be.
     """
     (first, call), *rest = calls.items()
     expected = call()
@@ -206,10 +201,7 @@ def time_generation(
 ) -> tuple[dict[str, float], dict[str, list[int]]]:
     """Let models continue the same tokens, in turns, a token at a time.
 
-    Args:
-        models: language models, by name.
-        token_ids: the beginning. The first token after it is not timed: a cache is filled there.
-        steps: how many more are generated, and timed.
+    The first token is not timed, because a cache is filled there.
 
     Returns:
         For each name the milliseconds of the median step, of processor time, and all its tokens.

@@ -118,12 +118,6 @@ def make(
 
     They are larger than those of a new module, so that heads choose.
 
-    Args:
-        cls: OnePageAttention, or a class that is wrong by a line.
-        num_heads: 1, 2, 4 or 8.
-        dropout: of the attention weights.
-        seed: of the parameters.
-
     >>> make(OnePageAttention).head_dim
     4
     """

@@ -1,8 +1,7 @@
-"""PyTorch's own attention module, rebuilt from scratch to be read.
+"""PyTorch's own attention module, with a forward that can be read.
 
-The class is spelled as PyTorch spells it, MultiheadAttention with a small h: it takes three
-inputs and has no causal mask of its own. attnlib.MultiHeadAttention is the causal class of the
-course.
+The class is spelled as PyTorch spells it, MultiheadAttention with a small h. attnlib's
+MultiHeadAttention is the causal class of the course.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import MultiheadAttention as TorchMultiheadAttention
 
 from attnlib.functional import merge_heads, split_heads
 from attnlib.validate import (
@@ -31,17 +29,8 @@ from attnlib.validate import (
 def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tensor:
     """Mask the scores where a boolean mask is True; add a floating mask to the scores.
 
-    Equation:
-        attn_scores[mask] = -inf, or attn_scores + mask
-
-    Args:
-        attn_scores: floating, (..., num_queries, num_keys + num_appended).
-        mask: bool or floating, broadcastable to (..., num_queries, num_keys).
-        num_appended: positions after the keys, whose scores stay as they are.
-
-    Raises:
-        TypeError: mask is not a tensor, or neither bool nor floating.
-        ValueError: mask is too wide, too narrow, or for other queries.
+    attn_scores is (..., num_queries, num_keys + num_appended). The mask is for the keys alone; the
+    scores of the positions appended after them stay as they are.
 
     >>> apply_mask(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([True, False]), 1).tolist()
     [[-inf, 2.0, 3.0]]
@@ -57,8 +46,8 @@ def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tens
     return attn_scores + mask
 
 
-class MultiheadAttention(nn.Module):
-    """Attend as torch.nn.MultiheadAttention does: its arguments, its parameters, its numbers.
+class MultiheadAttention(nn.MultiheadAttention):
+    """torch.nn.MultiheadAttention, its forward written out in plain PyTorch.
 
     Equation:
         attn_output = concat(head_1, ..., head_n) W_out^T + b_out
@@ -66,65 +55,26 @@ class MultiheadAttention(nn.Module):
         queries = query W_query^T + b_query, keys = key W_key^T + b_key,
         values = value W_value^T + b_value, head_dim = embed_dim / num_heads
 
-    in_proj_weight holds the rows of W_query, then of W_key, then of W_value, and in_proj_bias
-    their biases. Where kdim or vdim differs from embed_dim, the three have parameters of their
-    own: q_proj_weight, k_proj_weight, v_proj_weight. State dicts load in both directions, and
-    right after torch.manual_seed(seed) the weights are those of PyTorch's class.
+    The arguments and the parameters are those of torch.nn.MultiheadAttention, whose documentation
+    explains them. In a boolean mask **True means: may not attend**.
 
-    Args:
-        embed_dim: width of query and of the result, shared out among the heads.
-        num_heads: how many heads; it divides embed_dim.
-        dropout: share of the attention weights that training sets to 0, from 0 to 1.
-        bias: whether the three projections **and** out_proj have a bias.
-        add_bias_kv: whether one learned position, bias_k and bias_v, is appended to the keys and
-            values of every sequence.
-        add_zero_attn: whether one position of zeros is appended, so a query can attend to nothing.
-            No mask applies to an appended position.
-        kdim: width of key; embed_dim if None.
-        vdim: width of value; embed_dim if None.
-        batch_first: whether a batch is (b, num_tokens, width) rather than (num_tokens, b, width).
-            **The default is the latter**, and nothing but the shapes can tell them apart.
-        device: where the parameters are made.
-        dtype: floating dtype of the parameters.
-
-    Returns:
-        forward takes, with batch_first=True, query (b, num_queries, embed_dim), key
-        (b, num_keys, kdim), value (b, num_keys, vdim), key_padding_mask (b, num_keys), and
-        attn_mask (num_queries, num_keys) or (b * num_heads, num_queries, num_keys). It returns
-        attn_output, (b, num_queries, embed_dim), and the weights as they were used, after dropout:
-        averaged over the heads, or each with average_attn_weights=False, or None with
-        need_weights=False. A single sequence has all these shapes without b. In a boolean mask
-        **True means: may not attend**, the opposite of F.scaled_dot_product_attention. A floating
-        mask is added to the scores. is_causal=True is only a claim about attn_mask: the mask is
-        still needed, and it alone decides.
+    Asking for the weights never changes the result here, as it does on the fast paths of PyTorch
+    2.13. A query that may attend to no key gets weights and a context of 0. is_causal=True only
+    says that attn_mask is causal: attn_mask is still needed. Nested tensors are refused.
 
     Raises:
         TypeError: an argument is of the wrong type, or of another dtype than the weights.
-        ValueError: a size is not positive, num_heads does not divide embed_dim, dropout is
-            outside [0, 1], shapes or devices do not fit, is_causal comes without attn_mask.
-
-    PyTorch 2.13 answers some questions differently on its fast paths; here asking for the weights
-    never changes the result. A query that may attend to no key gets weights and a context of 0, as
-    PyTorch's does with need_weights=False. is_causal never replaces attn_mask. There is no fast
-    path, need_weights=False saves no work, and nested tensors are refused. The layers of torch.nn
-    take the class for their attention.
+        ValueError: sizes, shapes or devices do not fit, or is_causal comes without attn_mask.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)
     >>> [tuple(result.shape) for result in attention(x, x, x, average_attn_weights=False)]
     [(1, 3, 4), (1, 2, 3, 3)]
 
-    Source: Vaswani et al. 2017, section 3.2.2. torch.nn.MultiheadAttention, whose documentation
-    calls num_queries L, num_keys S and b N.
+    Source: Vaswani et al. 2017, section 3.2.2.
     """
 
-    in_proj_weight: nn.Parameter | None
-    q_proj_weight: nn.Parameter | None
-    k_proj_weight: nn.Parameter | None
-    v_proj_weight: nn.Parameter | None
-    in_proj_bias: nn.Parameter | None
-    bias_k: nn.Parameter | None
-    bias_v: nn.Parameter | None
+    _is_made = False
 
     def __init__(  # noqa: PLR0913, PyTorch's own arguments
         self,
@@ -140,7 +90,6 @@ class MultiheadAttention(nn.Module):
         device: torch.device | str | int | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
         embed_dim, num_heads, kdim, vdim = positive_ints(
             embed_dim=embed_dim,
             num_heads=num_heads,
@@ -152,42 +101,10 @@ class MultiheadAttention(nn.Module):
         require_bools(bias=bias, add_bias_kv=add_bias_kv)
         require_bools(add_zero_attn=add_zero_attn, batch_first=batch_first)
         require_floating_dtype(dtype)
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
-        self.head_dim = embed_dim // num_heads
-        self.dropout = float(dropout)
-        self.add_zero_attn = add_zero_attn
-        self.kdim = kdim
-        self.vdim = vdim
-        self.batch_first = batch_first
-
-        packed = kdim == vdim == embed_dim
-        shapes = {
-            "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
-            "q_proj_weight": None if packed else (embed_dim, embed_dim),
-            "k_proj_weight": None if packed else (embed_dim, kdim),
-            "v_proj_weight": None if packed else (embed_dim, vdim),
-            "in_proj_bias": (3 * embed_dim,) if bias else None,
-            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
-            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
-        }
-        for name, shape in shapes.items():
-            empty = None if shape is None else torch.empty(shape, device=device, dtype=dtype)
-            self.register_parameter(name, None if empty is None else nn.Parameter(empty))
-        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
-
-        self._reset_parameters()
-
-    def _reset_parameters(self) -> None:
-        """Draw the weights as PyTorch does, in its order; out_proj has drawn its own."""
-        for name, parameter in self.named_parameters(recurse=False):
-            if name == "in_proj_bias":
-                nn.init.zeros_(parameter)
-                nn.init.zeros_(self.out_proj.bias)
-            elif name in ("bias_k", "bias_v"):
-                nn.init.xavier_normal_(parameter)
-            else:
-                nn.init.xavier_uniform_(parameter)
+        appended = (add_bias_kv, add_zero_attn)
+        how = (batch_first, device, dtype)
+        super().__init__(embed_dim, num_heads, float(dropout), bias, *appended, kdim, vdim, *how)
+        self._is_made = True
 
     def extra_repr(self) -> str:
         """Show the arguments; `bias` shows in out_proj."""
@@ -196,14 +113,18 @@ class MultiheadAttention(nn.Module):
         shown = [f"{name}={getattr(self, name)}" for name in (*sizes, *others)]
         return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
 
-    merge_masks = TorchMultiheadAttention.merge_masks  # for the kernel of the layers of torch.nn
-
     @property
     def _qkv_same_embed_dim(self) -> bool:
-        """Whether the packed parameters are the whole function: that kernel needs no more."""
+        """Whether the layers of torch.nn may run their kernel on the parameters alone."""
+        one_width: bool = self.kdim == self.vdim == self.embed_dim
+        if not self._is_made:  # PyTorch's __init__ asks which parameters to make
+            return one_width
         is_ours = type(self).forward is MultiheadAttention.forward
-        is_packed = self.in_proj_weight is not None
-        return is_ours and is_packed and plain_weight(self.out_proj) is not None
+        return one_width and is_ours and plain_weight(self.out_proj) is not None
+
+    @_qkv_same_embed_dim.setter
+    def _qkv_same_embed_dim(self, is_same: bool) -> None:
+        """Take what PyTorch's __init__ sets; the property above decides."""
 
     def projections(self) -> list[tuple[Tensor, Tensor | None]]:
         """Return weight and bias for the queries, for the keys, for the values."""

@@ -57,7 +57,6 @@ class OtherNames(nn.Module):
     [
         (OtherNames, r"W_query.weight must be \(6, 4\), for .*; the layers are: q, k$"),
         (lambda **_sizes: MultiHeadAttention(5, 6, 5, 0.0, 2), r"W_query.weight must be \(6, 4\)"),
-        (nn.Linear, "must take d_in, d_out, context_length, dropout, num_heads, .* unexpected"),
     ],
 )
 def test_what_cannot_tell_says_what_it_needs(written, words):

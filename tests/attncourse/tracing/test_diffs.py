@@ -6,7 +6,7 @@ import re
 import pytest
 
 from attncourse.pictures.palette import contrast
-from attncourse.tracing.diffs import COMES, COMES_WORD, GOES, GOES_WORD, INK, SAME, Diff
+from attncourse.tracing.diffs import COMES, GOES, INK, SAME, Diff
 
 OLD = "a = 1\nb = x.transpose(1, 2)\nc = b < 3\nd = 4\ne = 5\nf = 6\n"
 NEW = "a = 1\nb = x.view(1, 2)\nc = b < 3\nd = 4\ne = 5\nf = 6\ng = 7\n"
@@ -32,7 +32,6 @@ def test_as_text_and_in_a_browser_it_has_the_same_lines():
     assert shown(diff) == LINES
     text = diff._repr_html_()  # what goes and what comes are named there too
     assert re.findall(r"<(del|ins)[^>]*>(.)", text) == [("del", "-"), ("ins", "+"), ("ins", "+")]
-    assert re.findall(r"<b [^>]*>(.*?)</b>", text) == ["transpose", "view"]  # words that differ
 
 
 def test_the_numbers_are_those_of_the_text_after():
@@ -53,7 +52,7 @@ def test_the_numbers_are_those_of_the_text_after():
     assert repr(more).splitlines() == ["   1  a", "-     b", "-     c", "+  2  d"]
 
 
-@pytest.mark.parametrize("ground", [GOES, COMES, SAME, GOES_WORD, COMES_WORD])
+@pytest.mark.parametrize("ground", [GOES, COMES, SAME])
 def test_it_can_be_read_in_a_light_and_in_a_dark_notebook(ground):
     """Each line brings its own ground and ink."""
     assert contrast(INK, ground) > 4.5
