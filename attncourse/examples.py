@@ -71,11 +71,7 @@ def journey() -> Example:
 
 
 def three_rows() -> Example:
-    """Return three tokens of width 6: the numbers of journey(), rearranged.
-
-    >>> three_rows().batch().shape
-    torch.Size([2, 3, 6])
-    """
+    """Return three tokens of width 6: the numbers of journey(), rearranged."""
     tokens = ("row 1", "row 2", "row 3")
     inputs = torch.tensor(
         [
@@ -88,11 +84,7 @@ def three_rows() -> Example:
 
 
 def counting() -> Example:
-    """Return three tokens of width 6 that are easy to multiply by hand.
-
-    >>> counting().inputs[0].tolist()
-    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    """
+    """Return three tokens of width 6 that are easy to multiply by hand."""
     tokens = ("rising", "falling", "ones")
     rising = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     return Example(tokens, torch.tensor([rising, rising[::-1], [1.0] * 6]))

@@ -16,7 +16,7 @@ import multiprocessing
 import platform
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,19 +24,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attncourse.compare import TOLERANCES
 from attncourse.speed.new_process import run_python
 from attncourse.speed.timing import (
-    MATRIX_PRODUCT,
     Call,
     Quartiles,
     count_page_faults,
     forward,
     quartiles,
     ratio,
-    require_equal,
     seconds,
     time_in_turns,
-    time_modules,
 )
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from ways import VARIANTS
@@ -47,6 +45,8 @@ FUSED, FLEX = "FusedMultiHeadAttention", "FlexAttention, compiled"
 SLOW_BACKWARD = ("fused QKV matrix", "einsum", "nn.MultiheadAttention, need_weights=True")
 FINALISTS = 2  # this many of the fastest others run more rounds with the fused class
 REPEATS = 5  # of an import, each in a fresh process
+MATRIX_PRODUCT = "matrix product"  # timed with all others: the drift of the machine shows in it
+PRODUCT_SIZE = 1024  # rows and columns of its two matrices
 HOLDS, MISSES = "holds", "DOES NOT HOLD"
 
 
@@ -56,6 +56,56 @@ def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
     wanted = [x, *module.parameters()]
     slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
     return torch.enable_grad()(lambda: torch.autograd.grad(module(x), wanted, slope)[0])
+
+
+def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
+    """Run every call once and raise ValueError unless all return what the first returns.
+
+    The tolerance is multiplied by the largest number expected where that is above 1, as a gradient
+    in half precision may be.
+    """
+    (first, call), *rest = calls.items()
+    expected = call()
+    tolerance *= max(1.0, expected.abs().max().item())
+    for name, call in rest:
+        found, problem = call(), ""
+        if found.shape != expected.shape:
+            problem = f"returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}"
+        elif not (off := (found - expected).abs().max().item()) <= tolerance:  # also for NaN
+            problem = f"is off from '{first}' by {off:.1e}, more than {tolerance:g}"
+        if problem:
+            raise ValueError(f"'{name}' {problem}; what is not the same function is not timed")
+
+
+def time_modules(
+    modules: Mapping[str, nn.Module],
+    x: Tensor,
+    budget: float,
+    call: Callable[[nn.Module, Tensor], Call] = forward,
+    label: str = "",
+    **options: Any,
+) -> dict[str, list[float]]:
+    """Check that the modules compute the same, then time them in turns with a matrix product.
+
+    A module that differs from the first raises ValueError, and nothing is timed.
+
+    Args:
+        modules: by name.
+        x: the input, (b, num_tokens, width).
+        budget: how many seconds the rounds may take.
+        call: makes of a module and x what is timed, and what it returns must be equal.
+        label: printed before the first round.
+        options: passed on to time_in_turns, whose samples are returned.
+    """
+    calls = {name: call(module, x) for name, module in modules.items()}
+    require_equal(calls, TOLERANCES[x.dtype])
+    print(label, flush=True)
+    size = (PRODUCT_SIZE, PRODUCT_SIZE)
+    a, b = (torch.randn(size, dtype=x.dtype, device=x.device) for _ in range(2))
+    out = torch.mm(a, b)
+    return time_in_turns(
+        {**calls, MATRIX_PRODUCT: lambda: torch.mm(a, b, out=out)}, budget, **options
+    )
 
 
 PASSES = {FORWARD: forward, BOTH: forward_and_backward}
@@ -213,7 +263,7 @@ def time_cache(plan: Plan) -> dict[str, list[float]]:
     sizes = (plan.width, plan.width, plan.cached + 1, 0.0, plan.num_heads)
     calls = next_token(FusedMultiHeadAttention(*sizes).eval(), plan.cached)
     require_equal(calls, 1e-5)
-    return time_in_turns(calls, plan.budget, label=f"next token after {plan.cached}")
+    return time_in_turns(calls, plan.budget)
 
 
 def memory(plan: Plan) -> dict[str, list[float]]:

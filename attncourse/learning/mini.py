@@ -118,12 +118,7 @@ class MiniModel(nn.Module):
         x = x + out_proj(head(x))
         logits = x @ embedding^T
 
-    Args:
-        words: that it knows, each with a vector of WIDTH numbers.
-
-    Returns:
-        forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
-        (b, num_tokens, len(words)).
+    forward takes tokens, int64, (b, num_tokens), and returns logits, (b, num_tokens, len(words)).
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -138,20 +133,17 @@ class MiniModel(nn.Module):
         x = x + self.out_proj(self.head(x))  # (b, num_tokens, width)
         return x @ self.embedding.weight.T  # (b, num_tokens, len(words))
 
-    def read(self, text: str) -> Reading:
-        """Read a text; each of its words must be one of the model's."""
-        return self._read(text, None)
-
     def read_ablated(self, text: str) -> Reading:
         """Read a text with the head's output at the last word set to zeros (ablation)."""
-        return self._read(text, torch.zeros(2))
+        return self.read(text, torch.zeros(2))
 
     def read_patched(self, text: str, numbers: Tensor | Sequence[float]) -> Reading:
         """Read a text with another head output, two numbers, at the last word (patching)."""
-        return self._read(text, torch.as_tensor(numbers))
+        return self.read(text, torch.as_tensor(numbers))
 
     @torch.no_grad()
-    def _read(self, text: str, numbers: Tensor | None) -> Reading:
+    def read(self, text: str, numbers: Tensor | None = None) -> Reading:
+        """Read a text; each of its words must be one of the model's."""
         tokens, weight = word_ids(text, self.words), self.embedding.weight
         x = weight[tokens]  # (n, width)
         own = self.head(x[None])[0, -1]  # (2); the head refuses a text that is too long

@@ -64,9 +64,7 @@ def mark_asked(batch: Batch) -> Tensor:
 def queries_with_early_keys(end: int, marked: Tensor) -> Tensor:
     """Return which queries from position end on have marked keys only before it, (b, num_tokens).
 
-    Args:
-        end: the first position that no longer counts as early.
-        marked: bool, (b, num_tokens, num_tokens): of each query, the keys that it should find.
+    Each query has its keys marked in a row of marked, bool, (b, num_tokens, num_tokens).
 
     >>> queries_with_early_keys(2, torch.ones(1, 3, 3, dtype=torch.bool).tril(-1)).tolist()
     [[False, False, True]]
@@ -82,9 +80,7 @@ def accuracy_by_ambiguity(
 
     A position is clear if its token was always followed by the same one so far.
 
-    Args:
-        model: of the stored training, or a copy with heads ablated.
-        where: bool, (b, num_tokens) or (num_tokens): only these positions count. None: all.
+    Only the positions of where count, bool, (b, num_tokens) or (num_tokens); None: all.
     """
     batch = held_out_batch()
     has_answer = mark_asked(batch)

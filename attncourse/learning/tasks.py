@@ -30,12 +30,8 @@ Task = Callable[[int, torch.Generator], Batch]
 def previous_tokens(*distances: int) -> Task:
     """Ask at each position for the tokens at these distances before it.
 
-    Args:
-        distances: one answer for each; `previous_tokens(1, 3)` asks for the tokens 1 and 3 back.
-            The first max(distances) positions have no answer.
-
-    Raises:
-        ValueError: a distance is not from 1 to 15, so that no position has an answer.
+    `previous_tokens(1, 3)` asks for the tokens 1 and 3 back. The first max(distances) positions
+    have no answer.
 
     >>> tokens, answers = previous_tokens(1, 3)(1, torch.Generator().manual_seed(0))
     >>> tokens[0, :4].tolist(), answers[0, 3].tolist()

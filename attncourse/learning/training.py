@@ -36,14 +36,13 @@ def train(
     """Train a model in place, with a progress bar on stdout that goes when it is done.
 
     It runs in one thread: models this small are slower in two, which wait for each other, and many
-    times slower on a machine that has other work. An interrupt ends it early: it says after how
-    many steps, and the model keeps what it has learned.
+    times slower on a machine that has other work.
 
     Args:
         model: from tokens to logits, (b, num_tokens, num_answers, vocabulary). Seed torch before
             creating it.
-        task: draws the batches.
-        steps: how many batches; each is seen once.
+        task: draws the batches; each is seen once.
+        steps: how many batches.
         seed: of the batches.
         batch_size: sequences per batch.
         learning_rate: of AdamW, constant.
@@ -60,19 +59,15 @@ def train(
     losses: list[float] = []
     snapshots = {0: _copy(model)} if 0 in wanted else {}
     progress = tqdm(range(1, steps + 1), title, file=sys.stdout, leave=False, mininterval=0.5)
-    try:
-        with torch.enable_grad(), one_thread():
-            for step in progress:
-                loss = mean_loss(model, task(batch_size, generator))
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                losses.append(loss.item())
-                if step in wanted:
-                    snapshots[step] = _copy(model)
-    except KeyboardInterrupt:
-        progress.close()
-        print(f"{title}: stopped after step {len(losses)} of {steps}; the model keeps them")
+    with torch.enable_grad(), one_thread():
+        for step in progress:
+            loss = mean_loss(model, task(batch_size, generator))
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.item())
+            if step in wanted:
+                snapshots[step] = _copy(model)
     return History(losses, snapshots)
 
 

@@ -61,7 +61,7 @@ class TwoAnswerModel(nn.Module):
 
     Returns:
         forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
-        (b, 2, len(words)).
+        (b, 2, len(words)), and on demand the attention weights.
     """
 
     def __init__(self, num_heads: int, has_mlp: bool = False) -> None:
@@ -76,24 +76,23 @@ class TwoAnswerModel(nn.Module):
         self.mlp = nn.Sequential(*layers) if has_mlp else None
         self.questions = nn.Linear(WIDTH, len(QUESTIONS) * WIDTH, bias=False)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(
+        self, tokens: Tensor, return_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         x = self.embedding(tokens) + self.positions.weight[: tokens.shape[1]]
-        return self._answer((x + self.attention(x))[:, -1])
-
-    def _answer(self, x: Tensor) -> Tensor:
+        context_vec, weights = self.attention(x, return_weights=True)
+        x = (x + context_vec)[:, -1]  # (b, width)
         if self.mlp is not None:
             x = x + self.mlp(x)  # (b, width)
         asked = self.questions(x).unflatten(-1, (len(QUESTIONS), WIDTH))  # (b, 2, width)
         logits: Tensor = asked @ self.embedding.weight.T  # (b, 2, len(words))
-        return logits
+        return (logits, weights) if return_weights else logits
 
     @torch.no_grad()
     def read(self, text: str) -> TwoAnswers:
         """Read a sentence; each of its words must be one of the model's."""
-        tokens = word_ids(text, self.words)
-        x = (self.embedding(tokens) + self.positions.weight[: len(tokens)])[None]
-        written, weights = self.attention(x, return_weights=True)
-        likeliest = self._answer((x + written)[:, -1])[0].softmax(dim=-1).max(dim=-1)
+        logits, weights = self(word_ids(text, self.words)[None], return_weights=True)
+        likeliest = logits[0].softmax(dim=-1).max(dim=-1)
         start, end = (self.words[i] for i in likeliest.indices.tolist())
         first, second = likeliest.values.tolist()
         return TwoAnswers(tuple(text.split()), weights[0], (start, end), (first, second))

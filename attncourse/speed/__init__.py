@@ -9,11 +9,11 @@ from attncourse.speed.count import count_work, kernel_names
 from attncourse.speed.new_process import VARIANTS, time_in_new_processes
 from attncourse.speed.timing import (
     cpu_seconds,
+    forward,
     quartiles,
     ratio,
     time_generation,
     time_in_turns,
-    time_modules,
 )
 
 explain_renamed(__name__)

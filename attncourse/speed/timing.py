@@ -1,7 +1,7 @@
-"""Time functions so that the numbers can be compared: equal first, then in turns.
+"""Time functions in turns, so that the numbers can be compared.
 
-A machine's speed drifts during a measurement, so candidates alternate, round after round, together
-with a plain matrix product: the drift affects all of them alike.
+A machine's speed drifts during a measurement, so candidates alternate, round after round: the drift
+affects all of them alike.
 """
 
 from __future__ import annotations
@@ -15,11 +15,6 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-
-from attncourse.compare import TOLERANCES
-
-MATRIX_PRODUCT = "matrix product"
-PRODUCT_SIZE = 1024  # rows and columns of its two matrices
 
 Call = Callable[[], Any]
 Clock = Callable[[Call], float]
@@ -91,32 +86,12 @@ def _page_faults_so_far() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
-def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
-    """Run every call once and raise ValueError unless all return what the first returns.
-
-    The tolerance is multiplied by the largest number expected where that is above 1, as a gradient
-    in half precision may be.
-    """
-    (first, call), *rest = calls.items()
-    expected = call()
-    tolerance *= max(1.0, expected.abs().max().item())
-    for name, call in rest:
-        found, problem = call(), ""
-        if found.shape != expected.shape:
-            problem = f"returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}"
-        elif not (off := (found - expected).abs().max().item()) <= tolerance:  # also for NaN
-            problem = f"is off from '{first}' by {off:.1e}, more than {tolerance:g}"
-        if problem:
-            raise ValueError(f"'{name}' {problem}; what is not the same function is not timed")
-
-
 def time_in_turns(
     calls: Mapping[str, Call],
     budget: float,
     fewest: int = 3,
     most: int = 40,
     clock: Clock = seconds,
-    label: str | None = None,
 ) -> dict[str, list[float]]:
     """Time calls in rounds, one after the other, every second round backwards.
 
@@ -126,7 +101,6 @@ def time_in_turns(
         fewest: the least number of rounds, even if they take longer.
         most: the largest number of rounds.
         clock: takes a call and returns its seconds.
-        label: the name of a progress bar; None shows none.
 
     Returns:
         For each name the seconds of each round.
@@ -134,60 +108,25 @@ def time_in_turns(
     >>> time_in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
     {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
     """
-    from tqdm import tqdm  # loaded when the first clock starts
-
     samples: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     rounds = fewest
     done = 0
     start = time.perf_counter()
-    total = fewest * len(calls)
-    with tqdm(total=total, desc=label, file=sys.stdout, disable=label is None) as bar:
-        while done < rounds:
-            for name in names:
-                samples[name].append(clock(calls[name]))
-                bar.update()
-            names.reverse()
-            done += 1
-            if done == 1:
-                fit = int(budget / max(time.perf_counter() - start, 1e-9))
-                rounds = min(max(fewest, fit), most)
-                bar.total = rounds * len(calls)
+    while done < rounds:
+        for name in names:
+            samples[name].append(clock(calls[name]))
+        names.reverse()
+        done += 1
+        if done == 1:
+            fit = int(budget / max(time.perf_counter() - start, 1e-9))
+            rounds = min(max(fewest, fit), most)
     return samples
 
 
 def forward(module: nn.Module, x: Tensor) -> Call:
     """Return a function that runs the module without gradients."""
     return torch.no_grad()(lambda: module(x))
-
-
-def time_modules(
-    modules: Mapping[str, nn.Module],
-    x: Tensor,
-    budget: float,
-    call: Callable[[nn.Module, Tensor], Call] = forward,
-    **options: Any,
-) -> dict[str, list[float]]:
-    """Check that the modules compute the same, then time them in turns with a matrix product.
-
-    Args:
-        modules: by name; the others must equal the first.
-        x: the input, (b, num_tokens, width).
-        budget: how many seconds the rounds may take.
-        call: makes of a module and x what is timed, and what it returns must be equal.
-        options: passed on to time_in_turns, whose samples are returned.
-
-    Raises:
-        ValueError: a module differs from the first; nothing has been timed then.
-    """
-    calls = {name: call(module, x) for name, module in modules.items()}
-    require_equal(calls, TOLERANCES[x.dtype])
-    size = (PRODUCT_SIZE, PRODUCT_SIZE)
-    a, b = (torch.randn(size, dtype=x.dtype, device=x.device) for _ in range(2))
-    out = torch.mm(a, b)
-    return time_in_turns(
-        {**calls, MATRIX_PRODUCT: lambda: torch.mm(a, b, out=out)}, budget, **options
-    )
 
 
 class LanguageModel(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -22,19 +21,10 @@ class Source:
 
 
 def show_source(shown: type | Callable[..., object]) -> Source:
-    """Show the source of a class or function, docstrings cut to their first line.
+    """Show the source of a class or function.
 
     >>> from attnlib import merge_heads
     >>> print(str(show_source(merge_heads)).splitlines()[0])
     def merge_heads(x: Tensor) -> Tensor:
     """
-    text = textwrap.dedent(inspect.getsource(shown)).rstrip()
-    lines = dict(enumerate(text.splitlines(), start=1))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
-            first, last = node.body[0].lineno, node.body[0].end_lineno or 0
-            if last > first:
-                lines[first] += lines[last].strip()[-3:]
-                for number in range(first + 1, last + 1):
-                    del lines[number]
-    return Source("\n".join(lines.values()))
+    return Source(textwrap.dedent(inspect.getsource(shown)).rstrip())

@@ -15,7 +15,6 @@ class Step(NamedTuple):
     source: str  # the statement
     name: str  # the variable
     change: str  # given, new, re-bound, in place or returned
-    dims: tuple[str, ...]  # the names in the line's shape comment, if it has one
     values: Tensor  # a copy
 
     @property
@@ -41,7 +40,7 @@ class Failure(NamedTuple):
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Trace:
     """What one run of forward did: its steps, its result, and its failure if it failed.
 
@@ -58,7 +57,3 @@ class Trace:
             names = ", ".join(dict.fromkeys(step.name for step in self.steps))
             raise KeyError(f"no step made a tensor named {name!r}; there are: {names}")
         return named[-1]
-
-    def __repr__(self) -> str:
-        lines = [f"{step.line:3}  {step.change:9} {step.name} {step.shape}" for step in self.steps]
-        return "\n".join([*lines, *([str(self.failure)] if self.failure else [])])

@@ -7,7 +7,6 @@ import functools
 import inspect
 import linecache
 import os
-import re
 import sys
 import textwrap
 import traceback
@@ -37,18 +36,8 @@ def trace(module: nn.Module, *inputs: Any, **options: Any) -> Trace:
 
     Only the lines of forward itself are followed, not the functions and modules that it calls.
 
-    Args:
-        module: any nn.Module, written in a file or in a notebook cell. It is not changed.
-        inputs: what forward takes.
-        options: what forward takes by keyword.
-
-    Returns:
-        A Trace. When forward raises, the Trace holds the steps so far and the failure: the line,
-        the error, and the shapes that met there. A debugger's or coverage tool's trace function
-        that was active before is active again afterwards.
-
-    Raises:
-        TypeError: module is not an nn.Module.
+    When forward raises, the Trace holds the steps so far and the failure: the line, the error, and
+    the shapes that met there. The module is not changed.
 
     >>> trace(nn.ReLU(), torch.ones(2, 3))["input"].shape
     (2, 3)
@@ -111,7 +100,6 @@ class _Statement(NamedTuple):
     line: int  # of its first line, within the function
     last_line: int
     text: str
-    dims: tuple[str, ...]
     names: tuple[str, ...]  # the variables that it reads
     holds_loop: bool = False  # a comprehension, which Python 3.12 runs in the function's own frame
 
@@ -175,12 +163,10 @@ class _Recorder:
     def _record(self, name: str, change: str, tensor: Tensor) -> None:
         statement = self._statement(self.line)
         line = statement.line or self.line
-        dims = _names(statement.dims, tensor.ndim)
-        copy = tensor.detach().clone()
-        self.steps.append(Step(line, statement.text, name, change, dims, copy))
+        self.steps.append(Step(line, statement.text, name, change, tensor.detach().clone()))
 
 
-_UNREADABLE = _Statement(0, 0, "(source not available)", (), ())
+_UNREADABLE = _Statement(0, 0, "(source not available)", ())
 
 
 def _failure(
@@ -219,43 +205,11 @@ def _versions(frame: FrameType) -> dict[str, tuple[Tensor, int]]:
     return found
 
 
-def shape_comment(line: str) -> tuple[str, ...] | None:
-    """Return the entries of the shape comment at the end of a line; None without one.
-
-    An entry names a size or a product of sizes; ... stands for any number of dimensions.
-    """
-    comment = re.search(r"# \(([^()]*)\)", line)
-    return comment and tuple(dim.strip() for dim in comment[1].split(",") if dim.strip())
-
-
-def fit_dims(dims: tuple[str, ...], ndim: int) -> tuple[str, ...] | None:
-    """Return an entry for each dimension, "" for one that ... stands for; None if they do not fit.
-
-    >>> fit_dims(("...", "head_dim", "num_keys"), 4)
-    ('', '', 'head_dim', 'num_keys')
-    """
-    if "..." in dims and ndim >= len(dims) - 1:
-        place = dims.index("...")
-        dims = (*dims[:place], *[""] * (ndim - len(dims) + 1), *dims[place + 1 :])
-    return dims if len(dims) == ndim and "..." not in dims else None
-
-
-def _names(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
-    """Return a name for each dimension, if all have one: a leading ... is b, or b and num_heads."""
-    names = fit_dims(dims, ndim) or ()
-    if dims[:1] == ("...",):
-        unnamed = names.count("")
-        names = (*("b", "num_heads")[:unnamed], *names[unnamed:])
-    return names if all(names) else ()
-
-
 def text_of(code: CodeType) -> str:
     """Return a function's text, from its first line.
 
     `inspect.getsource` gives the same, but looks through all modules for the one of the function.
-
-    Raises:
-        OSError: nobody kept the text.
+    OSError says that nobody kept the text.
     """
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
@@ -296,8 +250,7 @@ def _statement(node: ast.stmt, text: str) -> _Statement:
     reads = [part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))]
     reads.sort(key=lambda part: (part.lineno, part.col_offset))
     names = tuple(dict.fromkeys(ast.unparse(part) for part in reads))  # self.mask too
-    dims = shape_comment(lines[last - 1]) or ()
     loops = (ast.ListComp, ast.SetComp, ast.DictComp)
     header = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
     holds_loop = any(isinstance(part, loops) for top in header for part in ast.walk(top))
-    return _Statement(node.lineno, last, " ".join(shown.split()), dims, names, holds_loop)
+    return _Statement(node.lineno, last, " ".join(shown.split()), names, holds_loop)

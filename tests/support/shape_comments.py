@@ -1,11 +1,12 @@
 """Run code and hold every shape comment against the shape that the variable really has.
 
-A shape comment, as attncourse.tracing reads it too, trails a statement that makes one tensor:
+A shape comment trails a statement that makes one tensor:
 `x = ...  # (b, num_tokens, d_in)`.
 """
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,22 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from attncourse.tracing.tracer import fit_dims, shape_comment
+
+def shape_comment(line: str) -> tuple[str, ...] | None:
+    """Return the entries of the shape comment at the end of a line; None without one.
+
+    An entry names a size or a product of sizes; ... stands for any number of dimensions.
+    """
+    comment = re.search(r"# \(([^()]*)\)", line)
+    return comment and tuple(dim.strip() for dim in comment[1].split(",") if dim.strip())
+
+
+def fit_dims(dims: tuple[str, ...], ndim: int) -> tuple[str, ...] | None:
+    """Return an entry for each dimension, "" where ... stands for it; None if they do not fit."""
+    if "..." in dims and ndim >= len(dims) - 1:
+        place = dims.index("...")
+        dims = (*dims[:place], *[""] * (ndim - len(dims) + 1), *dims[place + 1 :])
+    return dims if len(dims) == ndim and "..." not in dims else None
 
 
 class Comment(NamedTuple):

@@ -69,27 +69,6 @@ def test_snapshots_are_copies_of_the_weights_on_the_way():
     assert train(model(), two_back, steps=2, seed=1).snapshots == {}
 
 
-def test_an_interrupt_keeps_what_was_trained_and_says_where_it_stopped(capsys):
-    drawn = 0
-
-    def task(batch_size: int, generator: torch.Generator) -> Batch:
-        nonlocal drawn
-        drawn += 1
-        if drawn == 4:
-            raise KeyboardInterrupt
-        return two_back(batch_size, generator)
-
-    module, whole = model(), model()
-    history = train(module, task, steps=50, seed=1, snapshots_at=(2, 50), title="a long one")
-    assert capsys.readouterr().out.endswith(
-        "a long one: stopped after step 3 of 50; the model keeps them\n"
-    )
-    assert history.losses == train(whole, two_back, steps=3, seed=1).losses
-    assert list(history.snapshots) == [2]
-    for name, weight in whole.state_dict().items():
-        assert torch.equal(module.state_dict()[name], weight)
-
-
 def test_it_trains_in_one_thread_and_restores_their_number():
     """Two threads wait for each other: on a busy machine many times as long."""
     seen = []

@@ -8,7 +8,7 @@ from torch import nn
 
 import bench
 from attncourse.speed import timing
-from attncourse.speed.timing import MATRIX_PRODUCT, Quartiles
+from attncourse.speed.timing import Quartiles
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from ways import VARIANTS
 
@@ -42,9 +42,9 @@ def test_what_is_not_equal_is_not_timed(passes):
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
     words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1\S*e-05; what is not"
     with pytest.raises(ValueError, match=words):
-        timing.time_modules(modules, x(), 1.0, bench.PASSES[passes], clock=fake)
+        bench.time_modules(modules, x(), 1.0, bench.PASSES[passes], clock=fake)
     assert fake.timed == []
-    timing.time_modules(
+    bench.time_modules(
         {"right": split_module(), "same": split_module()},
         x(),
         1.0,
@@ -66,9 +66,9 @@ def test_a_wrong_gradient_is_not_timed():
             return self.inner(x.detach()) + 0 * x
 
     modules = {"right": split_module(), "detached": Detached()}
-    timing.time_modules(modules, x(), 0.01, bench.forward)
+    bench.time_modules(modules, x(), 0.01, bench.forward)
     with pytest.raises(ValueError, match="'detached' is off from 'right'"):
-        timing.time_modules(modules, x(), 0.01, bench.forward_and_backward)
+        bench.time_modules(modules, x(), 0.01, bench.forward_and_backward)
 
 
 def test_calls_take_turns_and_turn_around():
@@ -91,14 +91,14 @@ def test_the_first_round_decides_how_many_fit(monkeypatch, budget, rounds):
 def test_every_way_is_the_same_function(name):
     split = split_module()
     calls = {"split": lambda: split(x()), name: lambda: VARIANTS[name](split)(x())}
-    timing.require_equal(calls, 1e-5)
+    bench.require_equal(calls, 1e-5)
 
 
 def test_the_next_token_is_the_same_with_a_cache():
     fused = FusedMultiHeadAttention(WIDTH, WIDTH, TOKENS + 1, 0.0, HEADS)
     calls = bench.next_token(fused.eval(), TOKENS)
     for _ in range(2):  # each call forgets the token it added
-        timing.require_equal(calls, 1e-6)
+        bench.require_equal(calls, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_run_prints_its_goals_and_stores_every_sample(monkeypatch, tmp_path, c
     assert bench.main(["--quick"]) == 0
     assert "(2, 11) forward + backward: fused / " in capsys.readouterr().out
     found = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
-    assert set(found["speed"]["(2, 11) forward"]["all"]) == {*EAGER, MATRIX_PRODUCT}
+    assert set(found["speed"]["(2, 11) forward"]["all"]) == {*EAGER, bench.MATRIX_PRODUCT}
     point = bench.grid_point(tiny, 3, 5)
     assert all(sample > 0 for samples in point["samples"].values() for sample in samples)
     assert {len(counts) for counts in point["page_faults"].values()} == {tiny.fewest}

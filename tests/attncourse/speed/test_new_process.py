@@ -17,7 +17,7 @@ def test_the_seconds_of_this_process_are_not_those_of_a_sleep():
     assert speed.cpu_seconds(lambda: torch.randn(400, 400) @ torch.randn(400, 400)) > 0
 
 
-def test_fresh_processes_time_what_they_have_compared():
+def test_fresh_processes_time_each_variant_in_each_round():
     names = ("weight split", "stacked heads")
     found = speed.time_in_new_processes(names, rounds=1, **SMALL)
     assert list(found) == ["as usual", "blocks kept"]

@@ -142,7 +142,7 @@ def test_an_exception_keeps_the_steps_and_names_the_line_and_the_shapes():
     in_order = [("queries", (1, 7, 2, 5)), ("keys", (1, 2, 7, 5))]
     assert list(failure.shapes.items()) == in_order  # in that of the line
     assert isinstance(failure.error, RuntimeError)
-    assert "Shapes there: queries (1, 7, 2, 5), keys (1, 2, 7, 5)" in repr(traced)
+    assert "Shapes there: queries (1, 7, 2, 5), keys (1, 2, 7, 5)" in str(failure)
 
 
 def test_an_exception_that_forward_handles_is_no_failure():
@@ -183,7 +183,6 @@ def test_a_class_typed_into_a_notebook_cell_is_followed():
     finally:
         InteractiveShell.clear_instance()
     assert traced["y"].source == "y = x.transpose(0, 1)"
-    assert traced["y"].dims == ("d_in", "num_tokens")
 
 
 def test_a_forward_without_source_still_gives_shapes():
