@@ -19,7 +19,6 @@ from attncourse.checks.safe_run import CheckFailed
 from attncourse.variants.changes import changed
 
 NEAR = 1e-5  # the rounding of float32 is far below this, the effect of a mistake far above
-Describe = Callable[[Tensor, Tensor], str]  # from a wrong result and the right one to a sentence
 View = Callable[..., Tensor]  # from a result and the inputs to what of it counts
 
 
@@ -55,7 +54,6 @@ def compare(
     right: Callable[..., Any],
     exercise: str = "",
     near: float = NEAR,
-    describe: Describe | None = None,
     view: View | None = None,
 ) -> str | None:
     """Return what is wrong with a learner's function, or None if all its results are right.
@@ -66,8 +64,6 @@ def compare(
         right: returns the right result for the same arguments.
         exercise: the table of known mistakes of right; without it, no mistake is named.
         near: the largest difference that counts as equal.
-        describe: what to say of a wrong result that no mistake explains; by default, which entry
-            is furthest off, or which row of a mask differs.
         view: what of a result counts, if not all of it.
 
     >>> numbers = [(torch.tensor([3.0, 4.0]),), (torch.tensor([5.0]),)]
@@ -91,9 +87,7 @@ def compare(
                 return sentence
     mine, result = found[wrong[0]], wanted[wrong[0]]
     require_shape(mine, tuple(result.shape))
-    return (describe or (describe_row if result.dtype == torch.bool else describe_entry))(
-        mine, result
-    )
+    return (describe_row if result.dtype == torch.bool else describe_entry)(mine, result)
 
 
 def is_result_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import ParamSpec
@@ -15,7 +14,6 @@ from attncourse.checks.module_factory import Given, as_module
 from attncourse.checks.safe_run import (
     CheckFailed,
     FaultFound,
-    call,
     draw,
     evaluating,
     reporting,
@@ -174,14 +172,13 @@ def check_shapes(module: Given) -> Verdict:
 def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     """Check that two modules compute the same from the same parameters.
 
-    Compared are the outputs, the attention weights where both return them, and the gradients of x
-    and of all parameters. a gives b its parameters; of stacked heads and a weight split the stacked
-    heads give theirs.
+    Compared are the outputs, and the gradients of x and of all parameters. a gives b its
+    parameters; of stacked heads and a weight split the stacked heads give theirs.
 
     >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
     >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
-    Same within 1e-05, with the same parameters: outputs, attention weights, gradients.
+    Same within 1e-05, with the same parameters: outputs and gradients.
     """
     a, b = as_module(a), as_module(b)
     x = (_tokens_for(a) if x is None else x).detach().requires_grad_()
@@ -198,18 +195,17 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
                 said = f"{name} is {here} in one module, {there} in the other."
                 return Verdict(False, f"Not to be compared: {said}")
         made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
-    compared = [kind for kind in made[0] if kind in made[1]]
     tolerance = TOLERANCES[x.dtype]
-    for kind in compared:
-        first, second = made[0][kind], made[1][kind]
+    for kind, first in made[0].items():
+        second = made[1][kind]
         if first.shape != second.shape:
             shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
             return Verdict(False, f"Not the same: the shapes of the {kind} differ, {shapes}.")
         largest = (first - second).abs().max().item()
         if not largest <= tolerance * first.abs().max().item():  # NaN does not pass
             return Verdict(False, f"Not the same: the {kind} differ by up to {largest:.4g}.")
-    kinds = ", ".join(compared)
-    return Verdict(True, f"Same within {tolerance:.0e}, with the same parameters: {kinds}.")
+    said = f"Same within {tolerance:.0e}, with the same parameters: outputs and gradients."
+    return Verdict(True, said)
 
 
 def _is_stacked(module: nn.Module) -> bool:
@@ -222,8 +218,6 @@ def _outputs_and_gradients(
     made = {}
     with torch.enable_grad(), evaluating(module), seeded(0):
         made["outputs"] = outputs = run(module, x, weights)
-        if "return_weights" in inspect.signature(module.forward).parameters:
-            made["attention weights"] = call(module, x, weights, return_weights=True)[1]
         with reporting():
             made["gradients"] = all_gradients(outputs, inputs)
     return {kind: tensor.detach() for kind, tensor in made.items()}

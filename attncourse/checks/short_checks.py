@@ -107,14 +107,11 @@ def _made(name: str) -> MultiHeadAttention:
     return make(BY_NAME[name].cls)
 
 
-def _require_answers(
-    written: Check, wanted: bool, names: tuple[str, ...], why: str = "", nan: str = ""
-) -> None:
-    """Require what a learner's check answers for the classes with some mistakes."""
+def _require_all(written: Check, wanted: bool, modules: dict[str, MultiHeadAttention]) -> None:
+    """Require what a learner's check answers for modules, each with the end of its sentence."""
     verb = "It rejects" if wanted else "It accepts"
-    for name in names:
-        said = f"{verb} the mistake '{name}'{nan if name in NO_NUMBER else ''}{why}."
-        require(bool(written(_made(name), _x())) == wanted, said)
+    for which, module in modules.items():
+        require(bool(written(module, _x())) == wanted, f"{verb} {which}.")
 
 
 def _wrong_at(change: Callable[[Tensor, Tensor], Tensor]) -> MultiHeadAttention:
@@ -133,19 +130,17 @@ def _leak(query: int, key: int, normalized: bool = False) -> MultiHeadAttention:
     """Return a module of which one output depends on one token, but not the output's mean."""
 
     def change(x: Tensor, outputs: Tensor) -> Tensor:
-        if x.shape[1] <= key:
-            return outputs
-        read = F.layer_norm(x, x.shape[-1:]) if normalized else x
-        outputs = outputs.clone()
-        outputs[:, query, 0] += read[:, key, 0]
-        outputs[:, query, 1] -= read[:, key, 0]
+        if x.shape[1] > key:
+            read = F.layer_norm(x, x.shape[-1:]) if normalized else x
+            outputs[:, query, 0] += read[:, key, 0]
+            outputs[:, query, 1] -= read[:, key, 0]
         return outputs
 
     return _wrong_at(change)
 
 
 @exercise_check(reference=is_causal)
-def check_is_causal(written: Check) -> Verdict | str:
+def check_is_causal(written: Check) -> Verdict:
     """Check a learner's check of causality."""
     x = _x()
     right = written(make(OnePageAttention), x)
@@ -153,14 +148,19 @@ def check_is_causal(written: Check) -> Verdict | str:
     said = "It rejects the right class. When token t changes, outputs t and later may change too."
     require(right, said)
     pairs = [(i, j) for j in range(1, x.shape[1]) for i in range(j)]
-    for query, key in pairs:
-        said = f"It accepts a class in which output {query} depends on token {key}"
-        require(not written(_leak(query, key), x), f"{said}, which is in its future.")
-    said = f"{said} behind a LayerNorm. LayerNorm does not notice if all numbers of a token grow"
-    require(not written(_leak(*pairs[-1], True), x), f"{said} alike: change one of them.")
+    said = "a class in which output {} depends on token {}, which is in its future"
+    _require_all(written, False, {said.format(*pair): _leak(*pair) for pair in pairs})
+    said = (
+        "a class in which output 4 depends on token 5 behind a LayerNorm. LayerNorm does not "
+        "notice if all numbers of a token grow alike: change one of them"
+    )
+    leaks = {said: _leak(4, 5, normalized=True)}
+    leaks |= {f"the mistake '{name}'": _made(name) for name in LEAKS}
     nan = ", whose outputs are NaN: a comparison with NaN is never true"
-    _require_answers(written, False, (*LEAKS, NO_NUMBER[0]), nan=nan)
-    _require_answers(written, True, CAUSAL, ", which is causal, though wrong")
+    leaks[f"the mistake '{NO_NUMBER[0]}'{nan}"] = _made(NO_NUMBER[0])
+    _require_all(written, False, leaks)
+    wrong = ", which is causal, though wrong"
+    _require_all(written, True, {f"the mistake '{name}'{wrong}": _made(name) for name in CAUSAL})
     count = len(LEAKS) + len(pairs) + 1
     said = f"Right: it finds {count} classes that leak, and accepts {len(CAUSAL)} others."
     return Verdict(True, said)
@@ -172,12 +172,11 @@ def check_any_scale(written: Run) -> Verdict:
     unnoticed = ("no scale", "scale by d_out")
     noticed = ("mask one too late", "both without transpose", "merge without transpose")
     right = _result_of(written, make(OnePageAttention))
-    for name in unnoticed:
-        said = f"It also notices the mistake '{name}': the result is not that of the right class."
-        require(is_near(_result_of(written, _made(name)), right), said)
-    for name in noticed:
-        said = f"It does not notice the mistake '{name}': the result is that of the right class."
-        require(not is_near(_result_of(written, _made(name)), right), said)
+    for name in (*unnoticed, *noticed):
+        is_same = is_near(_result_of(written, _made(name)), right)
+        said = "It does not notice" if is_same else "It also notices"
+        must = f"the result is {'' if is_same else 'not '}that of the right class."
+        require(is_same == (name in unnoticed), f"{said} the mistake '{name}': {must}")
     names, others = (", ".join(f"'{name}'" for name in some) for some in (noticed, unnoticed))
     return Verdict(True, f"Right: it notices {names}, and does not notice {others}.")
 
@@ -194,16 +193,16 @@ def check_prefixes(written: Check) -> Verdict | str:
     """Check a learner's check that the first t tokens alone give the first t rows."""
     said = "It rejects the right class. Compare the rows of the first t tokens, with allclose."
     require(written(make(OnePageAttention), _x()), said)
-    leaks = (*LEAKS, CAUSAL[-1], *NO_NUMBER)
-    _require_answers(written, False, leaks, ", and must reject it")
+    names = (*LEAKS, CAUSAL[-1], *NO_NUMBER)
+    leaks = {f"the mistake '{name}', and must reject it": _made(name) for name in names}
     lengths = range(1, _x().shape[1])
     for t in lengths:
-        module = _wrong_at(lambda x, outputs, t=t: outputs + float(x.shape[1] == t))  # type: ignore[misc]
-        said = f"It accepts a class that is wrong for the first t = {t} tokens alone."
-        require(not written(module, _x()), said)
-    _require_answers(written, True, CAUSAL[:-1], ", which is the same on every prefix")
-    return Verdict(
-        True,
-        f"Right: it rejects {len(leaks)} of the mistakes and {len(lengths)} classes that are wrong "
-        f"for one t each, and accepts {len(CAUSAL) - 1} others.",
+        said = f"a class that is wrong for the first t = {t} tokens alone"
+        leaks[said] = _wrong_at(lambda x, outputs, t=t: outputs + float(x.shape[1] == t))  # type: ignore[misc]
+    _require_all(written, False, leaks)
+    same = ", which is the same on every prefix"
+    _require_all(
+        written, True, {f"the mistake '{name}'{same}": _made(name) for name in CAUSAL[:-1]}
     )
+    others = f"{len(lengths)} classes that are wrong for one t each, and accepts {len(CAUSAL) - 1}"
+    return Verdict(True, f"Right: it rejects {len(names)} of the mistakes and {others} others.")

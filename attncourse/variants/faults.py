@@ -9,6 +9,7 @@ from random import Random
 from attncourse.tracing.diffs import Diff
 from attncourse.tracing.source import Source
 from attncourse.variants.mistakes import (
+    BY_NAME,
     FILL,
     MASK,
     MISTAKES,
@@ -30,9 +31,8 @@ AFTER_SOFTMAX = Mistake(
 )
 KEYS_BY_QUERY = Mistake("keys by W_query", QKV, QKV.replace("W_key", "W_query"))
 ALL_MISTAKES = (*MISTAKES, AFTER_SOFTMAX, KEYS_BY_QUERY)
-_BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 class_a = OnePageAttention  # for whoever is not to know which of the two is right
-class_b = _BY_NAME["mask one too late"].called("ClassB", "ClassB")
+class_b = BY_NAME["mask one too late"].called("ClassB", "ClassB")
 
 
 def source_lines(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
@@ -44,11 +44,7 @@ def source_lines(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
 
 
 def numbered_source(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
-    """Show the source of a class with the number of each line.
-
-    >>> print(str(numbered_source()).splitlines()[0])
-     1  class OnePageAttention(MultiHeadAttention):
-    """
+    """Show the source of a class with the number of each line."""
     lines = enumerate(source_lines(cls), start=1)
     return Source("\n".join(f"{i:2}  {line}".rstrip() for i, line in lines))
 
@@ -59,9 +55,6 @@ def show_fault(cls: type[MultiHeadAttention], title: str = "") -> Diff:
     Args:
         cls: a class that is wrong by a line or two.
         title: a line above, to tell several apart.
-
-    >>> print(str(show_fault(class_b)).splitlines()[1].split("triu")[-1])
-    (diagonal=2).bool()
     """
     wrong, right = (
         "\n".join(line.partition("  #")[0] for line in source_lines(each))
@@ -132,7 +125,7 @@ FAULTS: dict[str, tuple[Change, ...]] = {
 
 
 def faulty_class(change: Change, title: str) -> type[MultiHeadAttention]:
-    """Return the class with one of the faults, under a title."""
+    """Return the class with a fault, under a title."""
     return Mistake(title, *change).called(title, title)
 
 
@@ -149,7 +142,7 @@ def random_faulty_class(seed: int) -> type[MultiHeadAttention]:
 MYSTERIES = {
     1: AFTER_SOFTMAX.called("Mystery1", "Mystery1"),
     2: KEYS_BY_QUERY.called("Mystery2", "Mystery2"),
-    3: _BY_NAME["merge without transpose"].called("Mystery3", "Mystery3"),
-    4: _BY_NAME["scale by d_out"].called("Mystery4", "Mystery4"),
+    3: BY_NAME["merge without transpose"].called("Mystery3", "Mystery3"),
+    4: BY_NAME["scale by d_out"].called("Mystery4", "Mystery4"),
 }
 mystery_1, mystery_2, mystery_3, mystery_4 = MYSTERIES.values()
