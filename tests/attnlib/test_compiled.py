@@ -77,6 +77,7 @@ def test_compiled_once_for_all_lengths(case, options, is_training, dynamic):
     assert counted.frame_count <= 3  # two for the lengths above 1, and one for 1
 
 
+@pytest.mark.slow
 @pytest.mark.promise(number=30)
 @QUIET
 @torch.no_grad()
