@@ -15,6 +15,7 @@ from attncourse.checks.findings import Finding
 from attncourse.checks.module_factory import Given
 from attncourse.checks.safe_run import NOT_ATTEMPTED, CheckFailed, FaultFound, reporting
 from attncourse.checks.sentences import cause_of, details, in_full
+from attncourse.checks.this_cell import given_elsewhere
 from attncourse.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -91,7 +92,9 @@ def _of_a_fault(finding: Finding) -> Verdict:
 
 
 def _check_class(given: Given, right: type[nn.Module], options: Options) -> Verdict:
-    return _verdict(examine(given, right, **options), given, right)
+    elsewhere = given_elsewhere(given)
+    verdict = _of_a_fault(elsewhere) if elsewhere else examine(given, right, **options)
+    return _verdict(verdict, given, right)
 
 
 def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
@@ -107,6 +110,8 @@ def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
             raise CheckFailed(f"{name} returns None: is the return missing?")
         return result
 
+    if elsewhere := given_elsewhere(written):
+        return _of_a_fault(elsewhere)
     try:
         return check(attempt)
     except FaultFound as found:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 
 from attncourse.checks import (
@@ -33,6 +34,7 @@ from support.learner_classes import (
     RIGHT,
     SPLIT_COURSE,
     SPLIT_GPT,
+    SPLIT_LOOP,
     STACK_LINE,
     WRONG,
     several,
@@ -291,3 +293,38 @@ def test_a_class_without_source_gets_a_sentence_too():
     said = check_causal_attention(space["Bare"])
     assert "ZeroDivisionError: division by zero." in said.sentence
     assert "It was made with d_in=31" in said.more
+
+
+# A check judges what its own cell defines
+
+
+@pytest.fixture
+def cell():
+    """Return a function that runs a cell of a notebook and returns what the check said."""
+    shell = InteractiveShell()
+    shell.run_cell(
+        "import torch, math\nimport torch.nn.functional as F\nfrom torch import nn\n"
+        "from attncourse import checks\nfrom attnlib import MultiHeadAttention"
+    )
+
+    def run(text):
+        assert shell.run_cell(text).error_in_exec is None
+        return shell.user_ns["said"]
+
+    return run
+
+
+def test_a_mistyped_name_is_not_answered_with_an_older_class(cell):
+    said = cell(
+        "class MultiheadAttention(nn.Module):\n    def forward(self, x):\n        return x\n\n"
+        "said = checks.check_weight_split(MultiHeadAttention)"
+    )
+    assert said.code == "given.elsewhere"
+    assert "does not define MultiHeadAttention: it is attnlib's own" in said.sentence
+    mine = SPLIT_LOOP[1].replace("class Mine", "class MultiHeadAttention")
+    assert cell(f"{mine}\n\nsaid = checks.check_weight_split(MultiHeadAttention)")
+    wrong = "def swap(module):\n    return module\n\n\nsaid = checks.check_swapped_heads({})"
+    assert cell(wrong.format("swap")).code == ""
+    said = cell(wrong.replace("swap(", "swop(").format("swap"))
+    assert "it was defined before. The cell defines swop." in said.sentence
+    assert cell("said = checks.check_weight_split(MultiHeadAttention)")  # a cell of its own

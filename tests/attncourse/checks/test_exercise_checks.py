@@ -118,7 +118,7 @@ FACTS = {
     "far": 1e6, "low": 0, "high": 2, "axes": "i", "dim": 1, "heads": (0, 1), "dtype": torch.float64,
     "x_dtype": torch.float32, "returned": "list of 3", "filler": "zeros", "p": 0.25, "d_out": 39,
     "context_length": 11, "level": 200.0, "turn": ".T", "plain": "dict", "line": LINE, "where": "It is",
-    "makes": "scores", "wanted": "d_in, d_out",
+    "makes": "scores", "origin": "it was defined before", "defined": "Mine", "wanted": "d_in, d_out",
 }  # fmt: skip
 
 
