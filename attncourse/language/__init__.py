@@ -2,8 +2,8 @@
 
 files opens a GGUF file, words makes its tokenizer, model is the Llama, weight_cache keeps what was
 unpacked, load finds the installed model. reader reads and writes texts, runs is one reading,
-interventions what can be changed in it, hooks how. copies makes random texts that repeat, reference
-has the logits of another implementation, and parallel divides the heads over processes.
+interventions what can be changed in it, hooks how. copies makes random texts that repeat, and
+reference has the logits of another implementation.
 """
 
 from attncourse.language import copies

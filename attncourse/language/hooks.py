@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,17 +23,12 @@ Inputs = Mapping[str, Tensor]  # what queries, keys or values are made of, in th
 
 
 class AttentionResult(NamedTuple):
-    """What an attention module did.
+    """What an attention module did."""
 
-    Args:
-        written: what it returned, (b, num_tokens, width).
-        numbers: what its heads handed to out_proj, (b, num_tokens, num_heads, head_dim).
-        maps: its queries and keys before rotary positions, (b, num_heads, num_tokens, head_dim);
-            its weights, (b, num_heads, num_tokens, num_tokens), where they were asked for.
-    """
-
-    written: Tensor
-    numbers: Tensor
+    written: Tensor  # what it returned, (b, num_tokens, width)
+    numbers: Tensor  # what its heads handed to out_proj, (b, num_tokens, num_heads, head_dim)
+    # queries, keys (before rotary positions) and values, (b, num_heads, num_tokens, head_dim);
+    # weights, (b, num_heads, num_tokens, num_tokens), where they were asked for
     maps: dict[str, Tensor]
 
 
@@ -39,88 +36,54 @@ def run_attention(
     attention: nn.Module,
     size: LlamaSize,
     x: Tensor,
-    edit: Callable[[Tensor], None],
-    patched: Mapping[int, Inputs] | None = None,
+    edit: Callable[[Tensor], None] | None = None,
+    reads: Inputs | None = None,
     **options: Any,
 ) -> AttentionResult:
-    """Run an attention module, and change what its heads read and hand over.
-
-    Args:
-        attention: called with x.
-        size: of the model.
-        x: (b, num_tokens, width).
-        edit: changes the heads' numbers in place, (b, num_tokens, num_heads, head_dim).
-        patched: for some heads, what parts of them read in the place of x. The module runs once
-            more for each, and only that head's output is used: others that share keys with it
-            keep theirs.
-        **options: for the module; with return_weights=True it returns its weights too.
-    """
-    others = {
-        head: _attend_once(attention, size, x, lambda numbers: None, reads, **options)
-        for head, reads in (patched or {}).items()
-    }
-
-    def edit_all(numbers: Tensor) -> None:
-        for head, other in others.items():
-            numbers[:, :, head] = other.numbers[:, :, head]
-        edit(numbers)
-
-    attended = _attend_once(attention, size, x, edit_all, {}, **options)
-    for head, other in others.items():
-        for kind, own in attended.maps.items():
-            own[:, head] = other.maps[kind][:, head]
-    return attended
-
-
-def _attend_once(
-    attention: nn.Module,
-    size: LlamaSize,
-    x: Tensor,
-    edit: Callable[[Tensor], None],
-    reads: Inputs,
-    **options: Any,
-) -> AttentionResult:
+    """Run an attention module on x and options; edit changes its heads' numbers in place."""
     kept: list[Tensor] = []
     maps: dict[str, Tensor] = {}
 
     def before_out_proj(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         numbers = split_last(inputs[0], size.head_dim).clone()
-        edit(numbers)
+        if edit is not None:
+            edit(numbers)
         kept.append(numbers)
         return (numbers.flatten(-2),)
 
-    def after_projection(module: nn.Module, _inputs: tuple[Tensor], made: Tensor) -> Tensor:
-        for part, columns in _columns(attention, module, size).items():
-            if part in reads:
-                made = made.clone()
-                made[..., columns] = module.forward(reads[part])[..., columns]
-            heads = split_last(made[..., columns], size.head_dim).transpose(1, 2)
-            maps[part] = heads.repeat_interleave(size.num_heads // heads.shape[1], dim=1)
+    def after_projection(
+        part: str, columns: slice, module: nn.Module, _inputs: tuple[Tensor], made: Tensor
+    ) -> Tensor:
+        if reads and part in reads:
+            made = made.clone()
+            made[..., columns] = module.forward(reads[part])[..., columns]
+        heads = split_last(made[..., columns], size.head_dim).transpose(1, 2)
+        maps[part] = heads.repeat_interleave(size.num_heads // heads.shape[1], dim=1)
         return made
 
     with ExitStack() as stack:
         hook = attention.get_submodule("out_proj").register_forward_pre_hook(before_out_proj)
         stack.callback(hook.remove)
-        for name in _projections(attention):
-            hook = attention.get_submodule(name).register_forward_hook(after_projection)
-            stack.callback(hook.remove)
+        for part, (name, columns) in _columns(attention, size).items():
+            read = partial(after_projection, part, columns)
+            stack.callback(attention.get_submodule(name).register_forward_hook(read).remove)
         returned = attention(x, **options)
     if isinstance(returned, tuple):
         returned, maps["weights"] = returned
     return AttentionResult(returned, kept[0], maps)
 
 
+def _columns(attention: nn.Module, size: LlamaSize) -> dict[str, tuple[str, slice]]:
+    """Return for queries, keys and values the projection that makes them, and its columns."""
+    if not hasattr(attention, "W_qkv"):
+        names = zip(PARTS, PROJECTIONS, strict=True)
+        return {part: (name, slice(None)) for part, name in names}
+    ends = (0, *accumulate(size.widths))
+    return {part: ("W_qkv", slice(*ends[i : i + 2])) for i, part in enumerate(PARTS)}
+
+
 def _projections(attention: nn.Module) -> tuple[str, ...]:
     return ("W_qkv",) if hasattr(attention, "W_qkv") else PROJECTIONS
-
-
-def _columns(attention: nn.Module, module: nn.Module, size: LlamaSize) -> dict[str, slice]:
-    """Return which columns of what a projection makes are queries, keys, values."""
-    if hasattr(attention, "W_qkv"):
-        ends = (0, *torch.tensor(size.widths).cumsum(0).tolist())
-        return {part: slice(ends[i], ends[i + 1]) for i, part in enumerate(PARTS)}
-    names = zip(PARTS, PROJECTIONS, strict=True)
-    return {part: slice(None) for part, name in names if getattr(attention, name) is module}
 
 
 def share_weights(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
@@ -129,14 +92,11 @@ def share_weights(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn
     Both have W_query, W_key, W_value (or W_qkv) and out_proj.
     """
     rows = torch.cat([matrix_of(other, name) for name in _projections(other)])
-    first, second = size.width, size.width + size.widths[1]
     weights = {"W_qkv": rows, "out_proj": matrix_of(other, "out_proj")}
-    weights |= zip(PROJECTIONS, (rows[:first], rows[first:second], rows[second:]), strict=True)
+    weights |= zip(PROJECTIONS, torch.split(rows, list(size.widths)), strict=True)
     kind = type(attention).__name__
     for name in (*_projections(attention), "out_proj"):
-        linear = getattr(attention, name, None)
-        if not isinstance(linear, nn.Module) or not isinstance(linear.weight, Tensor):
-            raise TypeError(f"{kind} needs {name} with a weight, such as an nn.Linear")
+        linear = cast(Any, attention.get_submodule(name))
         if linear.weight.shape != weights[name].shape:
             raise ValueError(
                 f"{name}.weight of {kind} is {tuple(linear.weight.shape)}; "

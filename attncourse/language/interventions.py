@@ -93,13 +93,15 @@ def require_fits(change: object, size: LlamaSize, num_tokens: int) -> None:
         _require_head((change.layer, change.head), size)
         places = list(range(num_tokens)) if change.at is None else places_of(change.at)
         for place in places:
-            if type(place) is not int or not -num_tokens <= place < num_tokens:
-                raise ValueError(
-                    f"at={place!r} is not a token: the text has {num_tokens}, 0 to "
-                    f"{num_tokens - 1}, or -{num_tokens} to -1 from its end"
-                )
+            if place not in range(-num_tokens, num_tokens):
+                raise ValueError(f"at={place!r} is not a token: the text has {num_tokens}")
         if isinstance(change, Patch):
-            _require_numbers(change.numbers, size.head_dim, len(places))
+            shapes = (size.head_dim,), (len(places), size.head_dim)
+            if change.numbers.shape not in shapes:
+                raise ValueError(
+                    f"numbers are {tuple(change.numbers.shape)}, not {shapes[0]} or, a row for "
+                    f"each token of at, {shapes[1]}"
+                )
     else:
         raise TypeError(f"changes are Ablate(...), Patch(...) or PathPatch(...), not {change!r}")
 
@@ -116,16 +118,3 @@ def _require_head(head: tuple[int, int], size: LlamaSize) -> Head:
             f"{size.num_layers - 1}, heads 0 to {size.num_heads - 1}"
         )
     return Head(*head)
-
-
-def _require_numbers(numbers: object, head_dim: int, places: int) -> None:
-    if not isinstance(numbers, Tensor) or not numbers.is_floating_point():
-        raise TypeError(
-            f"numbers must be a floating tensor, as run.head_output returns, not {numbers!r}"
-        )
-    shapes = (head_dim,), (places, head_dim)
-    if tuple(numbers.shape) not in shapes:
-        raise ValueError(
-            f"numbers are {tuple(numbers.shape)}, not {shapes[0]} or, a row for each token of at, "
-            f"{shapes[1]}"
-        )

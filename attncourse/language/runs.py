@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, cast
 
@@ -113,38 +112,31 @@ class Run:
     def head_output(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return a head's output at a token, before out_proj, (head_dim); at each if at is None."""
         self._require(layer, head, at)
-        return _at(self.head_outputs[layer][0, :, head], at).clone()
+        numbers = self.head_outputs[layer][0, :, head].clone()
+        return numbers if at is None else numbers[at]
 
     def attention_input(self, layer: int) -> Tensor:
         """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
         self._require(layer, 0)
         return self.inputs[layer][0]
 
-    def head_write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
-        """Return what a head wrote into the residual stream of a token, (width); or of each."""
-        self._require(layer, head, at)
+    def head_write(self, layer: int, head: int) -> Tensor:
+        """Return what a head wrote into the residual stream, (num_tokens, width)."""
+        self._require(layer, head)
         out_proj = matrix_of(self._block(layer).attention, "out_proj")
         columns = split_last(out_proj, self.size.head_dim)[:, head]
-        return _at(self.head_outputs[layer][0, :, head], at) @ columns.T
-
-    def head_writes(self, at: int = -1) -> Tensor:
-        """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
-        self._require(0, 0, at)
-        every = torch.stack([self.head_write(*head, at) for head in self.size.heads])
-        return every.view(self.size.num_layers, self.size.num_heads, -1)
+        return self.head_outputs[layer][0, :, head] @ columns.T
 
     def logit_attribution(self, word: str) -> Tensor:
         """Return what each head's write at the last token adds to a word's logit by itself.
 
         The scale of the final norm is taken as it is in this run; what later layers make of a write
-        is not in it.
-
-        Returns:
-            (num_layers, num_heads).
+        is not in it. Returns (num_layers, num_heads).
         """
         scale = self.residual[-1][0, -1].square().mean().add(self.size.epsilon).rsqrt()
-        added: Tensor = self.head_writes() @ self._readers()[self.tokenizer.token_id(word)] * scale
-        return added
+        writes = torch.stack([self.head_write(*head)[-1] for head in self.size.heads])
+        added: Tensor = writes @ self._readers()[self.tokenizer.token_id(word)] * scale
+        return added.view(self.size.num_layers, self.size.num_heads)
 
     def attn_weights(self, layer: int, head: int | None = None) -> Tensor:
         """Return a head's attention weights, (num_tokens, num_tokens); or those of its layer.
@@ -189,13 +181,13 @@ class Run:
         on_marked = (torch.stack(layers) * marked).sum(dim=-1)
         return on_marked[..., marked.any(dim=-1)].mean(dim=-1)
 
-    def logit_lens(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
-        """Return the tokens whose logits a head's write raises most by itself, in this order.
+    def logit_lens(self, layer: int, head: int, how_many: int = 6) -> list[str]:
+        """Return the tokens whose logits a head's write at the last token raises most by itself.
 
         The write goes through the scale of the final norm and the unembedding, as the residual
         stream does at the end.
         """
-        raised = self._readers() @ self.head_write(layer, head, at)
+        raised = self._readers() @ self.head_write(layer, head)[-1]
         tokens = raised.topk(how_many).indices.tolist()
         return [word.strip() for word in self.tokenizer.token_texts(tokens)]
 
@@ -205,9 +197,6 @@ class Run:
 
     def ablate_each(self, word: str | None = None) -> Tensor:
         """Ablate all heads in turn, and return what is left of a word's probability each time.
-
-        The layers below an ablated head are taken from this run, and the heads of a layer are
-        ablated in one batch. The run must be without interventions.
 
         Args:
             word: of one token; None means the one that is likeliest now.
@@ -223,7 +212,7 @@ class Run:
 
     @torch.no_grad()
     def ablate_layer(self, layer: int, word: str | None = None) -> Tensor:
-        """Ablate the heads of one layer in turn, as ablate_each does; return (num_heads)."""
+        """Ablate the heads of one layer in turn, in one batch, as ablate_each; (num_heads)."""
         if self.changes:
             raise ValueError("heads are ablated in turn in a run without changes; try run.rerun()")
         self._require(layer, 0)
@@ -259,17 +248,30 @@ class Run:
 
     @torch.no_grad()
     def _attended(self, layer: int, **options: Any) -> AttentionResult:
-        """Run the attention of a layer on what it read, with this run's interventions."""
+        """Run the attention of a layer on what it read, with this run's interventions.
+
+        The module runs once more for each head that reads something else, and only that head is
+        taken from there: others that share keys with it keep theirs.
+        """
+        attention, x = self._block(layer).attention, self.inputs[layer]
+        others = {
+            head: run_attention(attention, self.size, x, reads=reads, **options)
+            for head, reads in self._patched_inputs(layer).items()
+        }
 
         def edit(numbers: Tensor) -> None:
+            for head, other in others.items():
+                numbers[:, :, head] = other.numbers[:, :, head]
             for c in self.changes:
                 if not isinstance(c, PathPatch) and c.layer == layer:
                     places = slice(None) if c.at is None else places_of(c.at)
                     numbers[:, places, c.head] = c.numbers.to(numbers)
 
-        attention, x = self._block(layer).attention, self.inputs[layer]
-        patched = self._patched_inputs(layer)
-        return run_attention(attention, self.size, x, edit, patched, **options)
+        attended = run_attention(attention, self.size, x, edit, **options)
+        for head, other in others.items():
+            for kind, own in attended.maps.items():
+                own[:, head] = other.maps[kind][:, head]
+        return attended
 
     def _part(self, part: str, layer: int, head: int, rotated: bool = True) -> Tensor:
         self._require(layer, head)
@@ -278,17 +280,13 @@ class Run:
 
     def _patched_inputs(self, layer: int) -> dict[int, Inputs]:
         """Return what patched parts of heads read: the stream without the writes of other heads."""
-        streams: dict[tuple[int, str], Tensor] = {}  # by head and part
+        streams: dict[int, dict[str, Tensor]] = {}  # by head and part
         for c in self.changes:
             if isinstance(c, PathPatch) and c.reader[0] == layer:
-                key = c.reader[1], c.part
-                stream = streams.get(key, self.residual[layer])
-                streams[key] = stream - self.head_write(*c.writer, at=None)
-        norm = cast(Callable[[Tensor], Tensor], self._block(layer).norm_1)
-        return {
-            head: {part: norm(streams[each, part]) for each, part in streams if each == head}
-            for head, _ in streams
-        }
+                own = streams.setdefault(c.reader[1], {})
+                own[c.part] = own.get(c.part, self.residual[layer]) - self.head_write(*c.writer)
+        norm = self._block(layer).norm_1
+        return {head: {part: norm(own[part]) for part in own} for head, own in streams.items()}
 
     def _block(self, layer: int) -> Block:
         return cast(Block, self.llama.blocks[layer])
@@ -300,10 +298,6 @@ class Run:
 def _layer(change: Intervention) -> int:
     """Return the first layer that a change touches."""
     return change.reader[0] if isinstance(change, PathPatch) else change.layer
-
-
-def _at(rows: Tensor, at: int | None) -> Tensor:
-    return rows if at is None else rows[at]
 
 
 explain_renamed(Run)

@@ -23,19 +23,12 @@ ABOUT = "about"  # the key of what it holds beside the weights
 
 
 class Weights(NamedTuple):
-    """What was unpacked from one GGUF file.
-
-    Args:
-        size: of the model.
-        tokenizer: in JSON.
-        end: id of the token that ends a text.
-        state: the weights by name, in float32.
-    """
+    """What was unpacked from one GGUF file."""
 
     size: LlamaSize
-    tokenizer: str
-    end: int
-    state: dict[str, Tensor]
+    tokenizer: str  # in JSON
+    end: int  # id of the token that ends a text
+    state: dict[str, Tensor]  # the weights by name, in float32
 
 
 def cache_folder() -> Path:

@@ -1,6 +1,6 @@
 """Small Llamas with random weights: their GGUF files, and the plain definition of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,19 @@ def random_state(size: LlamaSize = SIZE, seed: int = 5) -> dict[str, Tensor]:
     }
 
 
+class IdTokenizer(TextTokenizer):
+    """A tokenizer whose texts are token ids, with spaces between."""
+
+    def __init__(self) -> None:
+        pass
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return " ".join(map(str, token_ids))
+
+
 def small_model(size: LlamaSize = SIZE, seed: int = 5) -> LanguageModel:
     llama = load_llama(size, random_state(size, seed))
-    return LanguageModel(llama, TextTokenizer(None), None, "a small one")
+    return LanguageModel(llama, IdTokenizer(), None, "a small one")
 
 
 class SplitAttention(nn.Module):
