@@ -94,12 +94,11 @@ def share_weights(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn
     rows = torch.cat([matrix_of(other, name) for name in _projections(other)])
     weights = {"W_qkv": rows, "out_proj": matrix_of(other, "out_proj")}
     weights |= zip(PROJECTIONS, torch.split(rows, list(size.widths)), strict=True)
-    kind = type(attention).__name__
     for name in (*_projections(attention), "out_proj"):
         linear = cast(Any, attention.get_submodule(name))
         if linear.weight.shape != weights[name].shape:
             raise ValueError(
-                f"{name}.weight of {kind} is {tuple(linear.weight.shape)}; "
+                f"{name}.weight of {type(attention).__name__} is {tuple(linear.weight.shape)}; "
                 f"the model's is {tuple(weights[name].shape)}"
             )
         linear.weight = nn.Parameter(weights[name], requires_grad=False)

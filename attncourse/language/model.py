@@ -79,7 +79,13 @@ class Block(nn.Module):
     def __init__(self, size: LlamaSize) -> None:
         super().__init__()
         self.norm_1 = nn.RMSNorm(size.width, eps=size.epsilon)
-        self.attention: nn.Module = new_attention(size)
+        self.attention: nn.Module = FusedMultiHeadAttention(
+            *(size.width, size.width, size.context_length, 0.0, size.num_heads),
+            num_kv_heads=size.num_kv_heads,
+            out_bias=False,
+            rotary_base=size.rotary_base,
+            rotary_layout="interleaved",
+        )
         self.norm_2 = nn.RMSNorm(size.width, eps=size.epsilon)
         self.gate_proj = nn.Linear(size.width, size.mlp_width, bias=False)
         self.up_proj = nn.Linear(size.width, size.mlp_width, bias=False)
@@ -162,15 +168,6 @@ class Llama(nn.Module):
             return [attention.new_cache(1, max_tokens) for attention in attentions]
         takes_one = all("cache" in getfullargspec(each.forward).args for each in attentions)
         return [{} for _ in attentions if takes_one]
-
-
-def new_attention(size: LlamaSize, **other: Any) -> FusedMultiHeadAttention:
-    """Return our class as a Llama of this size needs it; with other options it computes another."""
-    options: dict[str, Any] = {"num_kv_heads": size.num_kv_heads, "out_bias": False}
-    options |= {"rotary_base": size.rotary_base, "rotary_layout": "interleaved"}
-    return FusedMultiHeadAttention(
-        size.width, size.width, size.context_length, 0.0, size.num_heads, **(options | other)
-    )
 
 
 def shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property
 from typing import Any, cast
 
@@ -204,11 +203,8 @@ class Run:
         Returns:
             (num_layers, num_heads).
         """
-        from tqdm import tqdm
-
         layers = range(self.size.num_layers)
-        shown = tqdm(layers, "ablating each head", file=sys.stdout, leave=False, mininterval=0.5)
-        return torch.stack([self.ablate_layer(layer, word) for layer in shown])
+        return torch.stack([self.ablate_layer(layer, word) for layer in layers])
 
     @torch.no_grad()
     def ablate_layer(self, layer: int, word: str | None = None) -> Tensor:
