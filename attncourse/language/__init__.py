@@ -1,9 +1,9 @@
 """SmolLM2-135M, a released language model, around the attention classes of the course.
 
-files opens a GGUF file, words makes its tokenizer, model is the Llama, weight_cache keeps what was
-unpacked, load finds the installed model. reader reads and writes texts, runs is one reading,
-interventions what can be changed in it, hooks how. copies makes random texts that repeat, and
-reference has the logits of another implementation.
+files opens a GGUF file, tokenizer cuts texts into tokens, model is the Llama, weight_cache keeps
+what was unpacked, load finds the installed model. reader reads and writes texts, runs is one
+reading, interventions what can be changed in it, hooks how. copies makes random texts that repeat,
+and reference has the logits of another implementation.
 """
 
 from attncourse.language import copies

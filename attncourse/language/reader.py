@@ -123,7 +123,7 @@ class LanguageModel:
                 left out: one character can take several tokens.
             temperature: 0 takes the likeliest token each time; above, it draws, the more evenly
                 the higher.
-            top_k: draw among so many of the likeliest; None means all.
+            top_k: draw among so many of the likeliest; None or 0 means all.
             seed: of the draws.
         """
         token_ids = self.token_ids(text).tolist()
@@ -142,8 +142,6 @@ class LanguageModel:
         """Yield one token id after the other, each as soon as it is known."""
         if not temperature >= 0:
             raise ValueError(f"temperature={temperature} must be 0, for the likeliest, or more")
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k={top_k} leaves no token to draw; give 1 or more, or None")
         how_many = min(top_k or self.size.vocabulary, self.size.vocabulary) if temperature else 1
         length = min(len(token_ids) + num_tokens, self.size.context_length)
         generator = torch.Generator().manual_seed(seed)

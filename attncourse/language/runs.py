@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import Any, cast
 
@@ -203,7 +204,9 @@ class Run:
         Returns:
             (num_layers, num_heads).
         """
-        layers = range(self.size.num_layers)
+        from tqdm import tqdm
+
+        layers = tqdm(range(self.size.num_layers), "each head", file=sys.stdout, leave=False)
         return torch.stack([self.ablate_layer(layer, word) for layer in layers])
 
     @torch.no_grad()
