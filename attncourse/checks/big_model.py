@@ -22,6 +22,7 @@ from attncourse.checks.answers import (
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.safe_run import draw, reporting
 from attncourse.checks.verdict import Verdict
+from attncourse.examples import seeded
 from attncourse.variants.llama import (
     HEAD_DIM,
     WIDTH,
@@ -29,7 +30,6 @@ from attncourse.variants.llama import (
     LlamaAttention,
     attended,
 )
-from attnlib.functional import causal_mask
 from attnlib.rotary import rotary_cos_sin
 
 # No size that a learner can see (9 heads, 3 of keys, 64 wide): a wrong axis must not fit by chance
@@ -156,18 +156,20 @@ def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
     return said or Verdict(True, sentence)
 
 
+@torch.no_grad()
 def _layer(seed: int, width: int = 10, mlp_width: int = 14) -> SimpleNamespace:
-    """Return the parts of a block; its attention is an average over the past."""
-    attn_weights = 1 - causal_mask(TOKENS).float()
-    attn_weights /= attn_weights.sum(dim=-1, keepdim=True)
-    scales = draw(2, width, seed=seed).abs() + 0.5
-    out, wide = draw(width, width, seed=seed), draw(width, 2 * mlp_width, seed=seed + 1)
-    thin = draw(mlp_width, width, seed=seed + 2)
+    """Return the parts of a block; in place of attention it has a linear layer."""
+    with seeded(seed):
+        norms = [nn.RMSNorm(width, eps=1e-5) for _ in range(2)]
+        for norm in norms:
+            norm.weight.uniform_(0.5, 2.5)
+        gate, up = (nn.Linear(width, mlp_width) for _ in range(2))
+        attention, down = nn.Linear(width, width), nn.Linear(mlp_width, width)
     return SimpleNamespace(
-        attention=lambda read: attn_weights @ read @ out,
-        norm_1=lambda read: F.rms_norm(read, (width,), scales[0], 1e-5),
-        norm_2=lambda read: F.rms_norm(read, (width,), scales[1], 1e-5),
-        gate_proj=lambda read: read @ wide[:, :mlp_width],
-        up_proj=lambda read: read @ wide[:, mlp_width:],
-        down_proj=lambda made: made @ thin,
+        attention=attention,
+        norm_1=norms[0],
+        norm_2=norms[1],
+        gate_proj=gate,
+        up_proj=up,
+        down_proj=down,
     )

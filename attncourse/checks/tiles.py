@@ -20,14 +20,7 @@ Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
 
 def attend_in_tiles(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int) -> Tensor:
-    """Compute attention over tiles of keys; a tile that is all future is computed, too.
-
-    Args:
-        queries: (num_queries, head_dim), those of the last tokens.
-        keys: (num_tokens, head_dim).
-        values: (num_tokens, value_dim).
-        tile_size: keys in each tile.
-    """
+    """Compute causal attention over tiles of keys; the queries are those of the last tokens."""
     position = torch.arange(len(keys))
     of_query = position[-len(queries) :, None]
     largest = torch.full_like(queries[:, :1], -torch.inf)

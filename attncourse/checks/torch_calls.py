@@ -192,12 +192,6 @@ def run_calls(
     more; one that names memory attends to another text; one that names new has one or three new
     tokens; all others are causal.
 
-    Args:
-        calls: code, with the names mine, module, x, memory, may_attend, new, text, n, m, shape,
-            is_future and sdpa, and those of names.
-        cls: the learner's class, or FusedAttention.
-        names: what else the calls name.
-
     Returns:
         For each call on how many inputs it was right, and how many there were.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import is_near, require, require_shape
+from attncourse.checks.answers import require, require_shape
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.safe_run import draw
 from attncourse.checks.verdict import Verdict
@@ -92,9 +92,6 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
             return f"{said}. If you copy a slice over another, .clone() it first: it is a view."
     said = "out_proj.bias has changed: it is added once, belongs to no head, and stays."
     require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
-    x = draw(2, 7, 3)
-    said = "The parameters are right, and the outputs differ: leave all else as it was."
-    require(is_near(swapped(x), given(x)), said)
     return Verdict(True, "Right: the heads have changed places, the output has not.")
 
 
