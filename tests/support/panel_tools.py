@@ -1,15 +1,12 @@
 """A panel in a browser: its controls are moved, and what it shows is what attncourse computes.
 
-Serves JupyterLab and pages without a kernel alike. With ATTNLIB_SCREENSHOTS=1 in the environment,
-pictures of the panels are saved in tests/screenshots/.
+Serves JupyterLab and pages without a kernel alike.
 """
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
@@ -18,7 +15,6 @@ from attncourse.panels.panel import MAX_BUTTONS, Panel, format_value
 from book import SHEET_FILE
 from support.cases import sheet
 
-SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 SECONDS = 1000  # Playwright counts in milliseconds
 SHOWN = """([panel, svgs]) => {
     const plain = document.createElement("div");
@@ -168,9 +164,3 @@ def violations(
         for found in page.evaluate(AUDIT, [list(unseen), list(rules), once])
         for node in found["nodes"]
     ]
-
-
-def photograph(box: Locator, name: str) -> None:
-    """Save a picture of a part of the page, if pictures are wanted."""
-    if os.environ.get("ATTNLIB_SCREENSHOTS") == "1":
-        box.screenshot(path=SCREENSHOTS / f"{name}.png")

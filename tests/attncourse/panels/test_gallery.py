@@ -1,6 +1,5 @@
 """The gallery of mistakes: its verdicts are what the checks say, and each mistake is exposed."""
 
-import math
 from functools import cache
 
 import pytest
@@ -11,7 +10,7 @@ from attncourse.panels import MISTAKE_GALLERY
 from attncourse.panels.gallery import CONDITIONS, GALLERY_SEED, build, examine, tokens
 from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
-from attnlib import causal_mask
+from attnlib import MultiHeadAttention, causal_mask
 from support.caught_mistakes import CAUGHT
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
@@ -59,40 +58,40 @@ def test_every_mistake_is_caught_somewhere(name):
         assert where == [EXPOSED_BY[name]]
 
 
-def in_training(name: str | None, condition: str) -> tuple[Tensor, Tensor]:
-    module = build(BY_NAME[name].cls if name else OnePageAttention, condition)
+STOPS = {"mistake": "minus 1e9", "condition": "half precision"}
+STATES = (
+    {"mistake": "mask one too late", "condition": "as usual"},
+    {"mistake": "minus 1e4", "condition": "large tokens"},
+    {"mistake": "dropout before softmax", "condition": "dropout 0.5"},  # NaN
+    STOPS,
+)
+
+
+def in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor, Tensor]:
     torch.manual_seed(GALLERY_SEED)
-    outputs, attn_weights = module.train()(tokens(condition), return_weights=True)
+    outputs, attn_weights = build(cls, condition).train()(tokens(condition), return_weights=True)
     return outputs[0].float(), attn_weights[0].float()
 
 
-@pytest.mark.parametrize(
-    "state", MISTAKE_GALLERY.states(), ids=lambda state: " ".join(state.values())
-)
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state["mistake"])
 def test_the_panel_shows_the_difference(state):
     name, condition = state.values()
     data = MISTAKE_GALLERY.compute(**state)
     line, details = MISTAKE_GALLERY.readout(data), MISTAKE_GALLERY.details(data)
     for check, is_caught in zip(CHECKS, catches(name, condition), strict=True):
         assert (check in line.partition(": ")[2]) == is_caught
-    assert f"right: {data.mistake.right}\nwrong: {data.mistake.wrong or '(no such'}" in details
-    if name == "view without contiguous" or state == {
-        "mistake": "minus 1e9",
-        "condition": "half precision",
-    }:
-        assert data.difference is None
+    assert f"right: {data.mistake.right}\nwrong: {data.mistake.wrong}" in details
+    if state == STOPS:
         assert line.endswith(". Forward stops.")
         assert "RuntimeError: " in details
         assert len(MISTAKE_GALLERY.draw(data)) == 1  # the right maps alone
         return
     assert all(str(verdict) in details for verdict in data.verdicts.values() if not verdict)
-    right, _ = in_training(None, condition)
-    wrong, attn_weights = in_training(name, condition)
+    right, _ = in_training(OnePageAttention, condition)
+    wrong, attn_weights = in_training(BY_NAME[name].cls, condition)
     torch.testing.assert_close(data.difference, (wrong - right).abs(), equal_nan=True)
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
-    largest = data.difference.max().item()
-    off = f"Its outputs are off by {largest:.3g}" if largest else "Its outputs are right"
-    assert line.endswith(f" {'Some of its outputs are NaN' if math.isnan(largest) else off}.")
+    assert (" are NaN." in line) == bool(data.difference.isnan().any())
     leaks = int((causal_mask(6) & (attn_weights != 0)).sum())
-    wrong = MISTAKE_GALLERY.draw(data)[1]
-    assert (f" {leaks} cells in the future have a weight." in wrong.alt) == (leaks > 0)
+    alt = MISTAKE_GALLERY.draw(data)[1].alt
+    assert (f" {leaks} cells in the future have a weight." in alt) == (leaks > 0)

@@ -27,17 +27,11 @@ from attncourse.variants.faults import ALL_MISTAKES
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
 from book import live_section
-from support.panel_tools import opened, photograph, violations
+from support.panel_tools import opened, violations
 
 pytestmark = pytest.mark.browser
 
 PANELS = (MINI_MODEL, LEAK_DETECTOR, TYPED_LETTERS, PAINTED_PATTERN)
-OF_CHANCE_OR_NOWHERE = {  # what the detector leaves out
-    "mask of the context",
-    "dropout before softmax",
-    "dropout in eval",
-    "view without contiguous",
-}
 COUNT = 60  # inputs for each model; every mistake of the detector comes up
 CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
     const file = new Blob([text], { type: "text/javascript" });
@@ -250,8 +244,6 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
 def test_nobody_is_shut_out_and_nothing_sticks_out(open_section, width, scheme):
     page = open_section("".join(map(live_section, PANELS)), width, color_scheme=scheme)
     for panel in PANELS:
-        box = page.get_by_role("group", name=panel.title)
-        expect(box.get_by_role("status")).not_to_be_empty()
-        photograph(box, f"{panel.name}.{width}.{scheme}")
+        expect(page.get_by_role("group", name=panel.title).get_by_role("status")).not_to_be_empty()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(page, once=True) == []

@@ -104,19 +104,16 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(request_, message):
     box = SentenceWidget(small(), TEXT)
     box.send = lambda content, buffers=None: told.append(content)
     box._handle_custom_msg({"number": "7", "request": request_}, [])
-    ((number, said),) = [tuple(each.values()) for each in told]
-    assert number == "7"
-    assert message in said["error"]
+    assert told[0]["number"] == "7"
+    assert message in told[0]["answer"]["error"]
 
 
 def test_the_box_answers_the_browser_and_nothing_else():
     told: list[dict] = []
     box = SentenceWidget(small(), TEXT)
     box.send = lambda content, buffers=None: told.append(content)
-    for message in ({}, [], "text", None, {"number": "1"}, {"request": {"text": TEXT}}):
+    for message in ({}, "text", {"number": "1"}, {"number": "1", "request": {"text": OTHER}}):
         box._handle_custom_msg(message, [])
-    assert told == []
-    box._handle_custom_msg({"number": "1", "request": {"text": OTHER}}, [])
     assert told == [{"number": "1", "answer": asked(text=OTHER)}]
 
 
@@ -147,23 +144,20 @@ def test_most_patches_make_the_donors_capital_likeliest():
     assert carried == 117
 
 
-def test_the_recording_is_what_the_installed_model_says():
-    read, text = cached_reader(the_model()), TEXTS[4]
-    extras = [{}, {"head": HEAD}, {"head": HEAD, "ablated": True}, {"head": HEAD, "from": TEXTS[1]}]
-    for extra in (*extras, {"layer": 2}, {"layer": 23}):
-        request = {"text": text, **extra}
-        now, then = answer(read, request), recorded_answers()[request_key(request)]
-        assert now.keys() == then.keys()
-        for name in ("aloud", "tokens"):
-            assert now.get(name) == then.get(name)
-        for name in ("words", "left"):
-            shares = [
-                [x[1] if name == "words" else x for x in each.get(name, [])] for each in (now, then)
-            ]
-            assert shares[0] == pytest.approx(shares[1], abs=5e-3)
-        if "weights" in now:
-            gap = sentence.unpack_weights(now) - sentence.unpack_weights(then)
-            assert gap.abs().max() <= 0.0101
+@pytest.mark.parametrize("extra", [{}, {"head": HEAD, "from": TEXTS[1]}, {"layer": 23}], ids=str)
+def test_the_recording_is_what_the_installed_model_says(extra):
+    request = {"text": TEXTS[4], **extra}
+    now, then = (
+        answer(cached_reader(the_model()), request),
+        recorded_answers()[request_key(request)],
+    )
+    assert now.keys() == then.keys()
+    assert now.get("tokens") == then.get("tokens")
+    assert dict(now.get("words", [])) == pytest.approx(dict(then.get("words", [])), abs=5e-3)
+    assert now.get("left", []) == pytest.approx(then.get("left", []), abs=5e-3)
+    if "weights" in now:
+        gap = sentence.unpack_weights(now) - sentence.unpack_weights(then)
+        assert gap.abs().max() <= 0.0101
 
 
 # The widget

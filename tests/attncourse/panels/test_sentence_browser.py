@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from attncourse.panels.sentence import MODULE, TEXTS, recorded_answers, request_key
 from book import sentence_section
-from support.panel_tools import photograph, violations
+from support.panel_tools import violations
 
 pytestmark = pytest.mark.browser
 
@@ -93,7 +93,6 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     box.get_by_role("radio", name="what ablation does").check()
     says(box, "Berlin, 0.79. Without that, ablating L23H4 costs Paris most")
     assert box.bounding_box()["height"] == pytest.approx(height, abs=0.5)
-    photograph(box, f"sentence.{width}.{scheme}")
     assert violations(page, once=True) == []
 
 
