@@ -23,6 +23,7 @@ NO_BROWSER = (
     "no browser found: install Chromium (Debian: apt-get install chromium), or run "
     "`python -m playwright install chromium`, or put the path of one in ATTNLIB_CHROMIUM"
 )
+START = 60.0  # seconds in which JupyterLab must answer
 QUIET = {  # JupyterLab asks nothing and calls nobody
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
@@ -56,19 +57,15 @@ def found_browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def running_jupyterlab(
-    folder: Path, home: Path, patience: float = 60.0, settings: dict | None = None
-) -> Iterator[dict]:
+def running_jupyterlab(folder: Path, home: Path, settings: dict) -> Iterator[dict]:
     """Run JupyterLab in a folder; what it writes for itself goes to `home`, not to the user's.
-
-    `settings` are added to those of JupyterLab that keep it quiet.
 
     Yields what the server says of itself: its url (on a free port of this machine) and the token
     that it drew at random.
     """
     overrides = home / "config" / "labconfig" / "default_setting_overrides.json"
     overrides.parent.mkdir(parents=True)
-    overrides.write_text(json.dumps(QUIET | (settings or {})), encoding="utf-8")
+    overrides.write_text(json.dumps(QUIET | settings), encoding="utf-8")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTER")} | {
         "JUPYTER_CONFIG_DIR": str(home / "config"),  # settings and workspaces lie in it too
         "JUPYTER_DATA_DIR": str(home / "data"),
@@ -85,7 +82,7 @@ def running_jupyterlab(
         Popen(command, cwd=folder, env=environment, stdout=out, stderr=STDOUT) as server,
     ):
         try:
-            yield _address(server, home / "runtime", log, patience)
+            yield _address(server, home / "runtime", log)
         finally:
             server.terminate()
             try:
@@ -94,13 +91,13 @@ def running_jupyterlab(
                 server.kill()
 
 
-def _address(server: Popen, runtime: Path, log: Path, patience: float) -> dict:
+def _address(server: Popen, runtime: Path, log: Path) -> dict:
     """Return what the server writes down about itself once it listens."""
-    deadline = monotonic() + patience
+    deadline = monotonic() + START
     while monotonic() < deadline and server.poll() is None:
         for path in runtime.glob("jpserver-*.json"):
             with suppress(json.JSONDecodeError):  # only half written
                 return json.loads(path.read_text(encoding="utf-8"))
         sleep(0.1)
     said = log.read_text(encoding="utf-8", errors="replace")
-    raise RuntimeError(f"JupyterLab did not start in {patience:g} s:\n{said}")
+    raise RuntimeError(f"JupyterLab did not start in {START:g} s:\n{said}")

@@ -30,7 +30,7 @@ SHOWN = """([panel, svgs]) => {
 }"""
 AXE = files("axe_playwright_python") / "axe.min.js"
 BY_SIZE_AND_COLOR = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
-AUDIT = """async ([unseen, rules, once]) => {
+AUDIT = """async ([unseen, rules]) => {
     const seen = new Set(), grounds = new Map([[null, ""]]);
     const ground = box => {  // all that may lie under a text in it, or hide it
         if (!grounds.has(box)) {
@@ -41,7 +41,7 @@ AUDIT = """async ([unseen, rules, once]) => {
         }
         return grounds.get(box);
     };
-    for (const text of once ? document.body.querySelectorAll("*") : []) {
+    for (const text of document.body.querySelectorAll("*")) {
         if (!text.matches("input, select") && ![...text.childNodes].some(
             node => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
         const { color, fontSize, fontWeight, textShadow } = getComputedStyle(text);
@@ -52,8 +52,7 @@ AUDIT = """async ([unseen, rules, once]) => {
         if (!seen.has(kind)) text.dataset.kind = seen.size;
         seen.add(kind);
     }
-    const selector = once ? "[data-kind]" : "*";
-    axe.configure({ rules: [{ id: "color-contrast", selector }] });
+    axe.configure({ rules: [{ id: "color-contrast", selector: "[data-kind]" }] });
     const { violations } = await axe.run(
         { include: [["html"]], exclude: unseen.map(selector => [selector]) },
         { resultTypes: ["violations"], preload: false, ...(rules.length && { runOnly: rules }) },
@@ -145,22 +144,21 @@ def check_shows(box: Locator, panel: Panel, state: dict[str, Any]) -> str:
     return controls
 
 
-def violations(
-    page: Page, unseen: Sequence[str] = (), rules: Sequence[str] = (), *, once: bool = False
-) -> list[str]:
+def violations(page: Page, unseen: Sequence[str] = (), rules: Sequence[str] = ()) -> list[str]:
     """Return what axe-core finds against accessibility, a line for each rule and element.
+
+    The contrast is measured once for all texts that have color, size, weight and grounds in common,
+    because axe needs long for each.
 
     Args:
         page: where to look.
         unseen: CSS selectors of what is left out.
         rules: the names of those to ask, or none for all.
-        once: whether to measure the contrast once for all texts that have color, size, weight and
-            grounds in common; a line may then name a text by that alone, and not by its class.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     return [
         f"{found['id']}: {node['target']} {node['failureSummary']}"
-        for found in page.evaluate(AUDIT, [list(unseen), list(rules), once])
+        for found in page.evaluate(AUDIT, [list(unseen), list(rules)])
         for node in found["nodes"]
     ]

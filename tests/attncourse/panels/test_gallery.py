@@ -36,11 +36,6 @@ def test_the_right_class_passes_everything_everywhere(condition):
     before = torch.get_rng_state()
     assert all(examine(OnePageAttention, condition).values())
     assert torch.equal(torch.get_rng_state(), before)
-    module, x = build(OnePageAttention, condition), tokens(condition)
-    assert module.dropout.p == (0.5 if condition == "dropout 0.5" else 0.0)
-    half, large = condition == "half precision", condition == "large tokens"
-    assert {x.dtype, module.W_query.weight.dtype} == {torch.float16 if half else torch.float32}
-    torch.testing.assert_close(x.float(), tokens() * (85 if large else 1), rtol=1e-3, atol=0)
 
 
 @each_mistake

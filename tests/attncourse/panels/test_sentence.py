@@ -29,8 +29,6 @@ from support.small_llama import random_state
 SIZE = LlamaSize(3, 7, 1, width=14, mlp_width=11, vocabulary=95, context_length=101)
 TEXT, OTHER = "in so far", "as"
 HEAD = list(COUNTRY_HEAD)
-CAPITALS = ["Paris", "Rome", "Tokyo", "Berlin", "Madrid", "Moscow"]
-CAPITALS += ["Oslo", "Athens", "Havana", "London", "Ottawa", "Beijing"]
 
 
 @cache
@@ -45,6 +43,16 @@ def asked(**request: object) -> dict:
     return answer(cached_reader(small()), request)
 
 
+def sent(*messages: object) -> list[dict]:
+    """Return what the panel sends to the browser after these messages."""
+    told: list[dict] = []
+    box = SentenceWidget(small(), TEXT)
+    box.send = lambda content, buffers=None: told.append(content)
+    for message in messages:
+        box._handle_custom_msg(message, [])
+    return told
+
+
 # What is answered
 
 
@@ -54,13 +62,10 @@ def test_a_reading_has_the_next_words_and_the_weights_of_all_heads():
     for (word, share), (likely, probability) in zip(said["words"], run.next_words(10), strict=True):
         assert word == (likely or "(blank)")
         assert share == pytest.approx(probability, abs=6e-4)
-    percent = iter(base64.b64decode(said["weights"]))
-    for layer, head in run.size.heads:
-        weights = run.attn_weights(layer, head)
-        for query in range(len(TEXT)):
-            for key in range(query + 1):
-                assert next(percent) / 100 == pytest.approx(float(weights[query, key]), abs=5.1e-3)
-    assert next(percent, None) is None
+    rows, columns = torch.tril_indices(len(TEXT), len(TEXT))
+    weights = torch.stack([run.attn_weights(layer) for layer in range(3)])[..., rows, columns]
+    percent = torch.tensor(list(base64.b64decode(said["weights"])))
+    torch.testing.assert_close(percent / 100, weights.flatten(), atol=5.1e-3, rtol=0)
     assert said["line"].startswith(f"The model goes on with {said['words'][0][0]}, 0.")
 
 
@@ -100,20 +105,13 @@ def test_changes_are_those_of_the_model():
 def test_what_cannot_be_answered_is_said_in_a_sentence(request_, message):
     with pytest.raises(ValueError, match=message):
         asked(**request_)
-    told: list[dict] = []
-    box = SentenceWidget(small(), TEXT)
-    box.send = lambda content, buffers=None: told.append(content)
-    box._handle_custom_msg({"number": "7", "request": request_}, [])
-    assert told[0]["number"] == "7"
-    assert message in told[0]["answer"]["error"]
+    ((number, said),) = [each.values() for each in sent({"number": "7", "request": request_})]
+    assert number == "7"
+    assert message in said["error"]
 
 
 def test_the_box_answers_the_browser_and_nothing_else():
-    told: list[dict] = []
-    box = SentenceWidget(small(), TEXT)
-    box.send = lambda content, buffers=None: told.append(content)
-    for message in ({}, "text", {"number": "1"}, {"number": "1", "request": {"text": OTHER}}):
-        box._handle_custom_msg(message, [])
+    told = sent({}, "text", {"number": "1"}, {"number": "1", "request": {"text": OTHER}})
     assert told == [{"number": "1", "answer": asked(text=OTHER)}]
 
 
@@ -126,22 +124,8 @@ def test_the_recording_answers_all_that_the_page_can_be_asked():
     assert len(json.dumps(sheet)) < 300_000
     assert "Apache-2.0" in sheet["source"]
     assert "SmolLM2-135M-Instruct" in sheet["source"]
-    weights = [
-        sentence.unpack_weights(recorded_answers()[request_key({"text": text})]) for text in TEXTS
-    ]
-    for each in weights:
-        torch.testing.assert_close(each.sum(-1), torch.ones(30, 9, 5), atol=0.03, rtol=0)
-    assert all(float(each[COUNTRY_HEAD][4, 3]) >= 0.88 for each in weights)
-
-
-def test_most_patches_make_the_donors_capital_likeliest():
-    answers, carried = recorded_answers(), 0
-    for text in TEXTS:
-        for donor, capital in zip(TEXTS, CAPITALS, strict=True):
-            if donor != text:
-                said = answers[request_key({"text": text, "head": HEAD, "from": donor})]
-                carried += said["words"][0][0] == capital
-    assert carried == 117
+    weights = sentence.unpack_weights(recorded_answers()[request_key({"text": TEXTS[0]})])
+    torch.testing.assert_close(weights.sum(-1), torch.ones(30, 9, 5), atol=0.03, rtol=0)
 
 
 @pytest.mark.parametrize("extra", [{}, {"head": HEAD, "from": TEXTS[1]}, {"layer": 23}], ids=str)
@@ -174,10 +158,6 @@ def test_the_widget_has_one_line_and_a_picture_of_the_telling_states():
         assert part in scene.alt
     assert scene.width <= 720
     assert box.sheet["head"] == [0, 0]  # the small model has no layer 23
+    assert SentenceWidget(the_model()).sheet["head"] == HEAD
     assert [*box.sheet["answers"]] == [request_key({"text": TEXT})]
     assert "http" not in f"{box._esm}{box._css}".replace("http://www.w3.org/", "")  # two names
-
-
-def test_it_opens_on_the_head_that_the_lesson_names():
-    model = the_model()
-    assert SentenceWidget(model).sheet["head"] == HEAD

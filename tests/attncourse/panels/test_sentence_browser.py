@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attncourse.panels.sentence import MODULE, TEXTS, recorded_answers, request_key
+from attncourse.panels.sentence import TEXTS, recorded_answers, request_key
 from book import sentence_section
 from support.panel_tools import violations
 
@@ -14,13 +14,6 @@ pytestmark = pytest.mark.browser
 
 FRANCE, ITALY, JAPAN, GERMANY = TEXTS[:4]
 FROM = "with its numbers from"
-REOPENED = """async text => {  // the widget as JupyterLab restores it, without a kernel
-    const file = new Blob([text], { type: "text/javascript" });
-    const { default: widget } = await import(URL.createObjectURL(file));
-    const el = document.querySelector("main").appendChild(document.createElement("div"));
-    const get = () => sheets[0];
-    widget.render({ el, model: { comm_live: false, get, on() {}, off() {} } });
-}"""
 
 
 @pytest.fixture
@@ -93,7 +86,7 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     box.get_by_role("radio", name="what ablation does").check()
     says(box, "Berlin, 0.79. Without that, ablating L23H4 costs Paris most")
     assert box.bounding_box()["height"] == pytest.approx(height, abs=0.5)
-    assert violations(page, once=True) == []
+    assert violations(page) == []
 
 
 def test_every_head_is_ablated_in_turn_and_one_stands_out(open_box):
@@ -107,14 +100,3 @@ def test_every_head_is_ablated_in_turn_and_one_stands_out(open_box):
     expect(box.get_by_role("progressbar")).to_have_count(0)
     box.get_by_role("combobox", name="your sentence").select_option(JAPAN)
     says(box, "costs Tokyo most: 0.70 → 0.31")
-
-
-def test_without_a_kernel_it_says_which_key_to_press(open_box):
-    box = open_box()
-    box.page.evaluate(REOPENED, MODULE)
-    again = box.nth(1)
-    says(again, "No kernel answers. Click into this cell and press Shift+Enter")
-    cell(again, "L11H6").click()
-    says(again, "From “is”, L11H6 looks at itself (0.94)")
-    again.get_by_role("radio", name="ablated", exact=True).check()
-    says(again, "No kernel answers.")
