@@ -127,13 +127,9 @@ def traceable_example(written: Callable[..., nn.Module]) -> tuple[nn.Module, Ten
     nothing. So the value of token t in column c is 10 * t + c up to the output, if every number
     stays where it belongs. Without a mask it is that of token t + 1.
 
-    Args:
-        written: a class made as MultiHeadAttention is, or a function that makes its module, with
-            linear layers W_query, W_key and W_value. out_proj may be missing.
-
-    Returns:
-        The module, with d_in 4, d_out 6, 2 heads, and x, (1, 5, 4): one, the token's number, its
-        square, and ten times its number.
+    A class is made as MultiHeadAttention is, with linear layers W_query, W_key and W_value. The
+    module has d_in 4, d_out 6 and 2 heads. In x, (1, 5, 4), a token is one, its number, its
+    square, and ten times its number.
 
     >>> from attnlib.modules import MultiHeadAttention
     >>> module, x = traceable_example(MultiHeadAttention)

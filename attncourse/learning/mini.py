@@ -116,9 +116,7 @@ class MiniModel(nn.Module):
     Equation:
         x = embedding[tokens]
         x = x + out_proj(head(x))
-        logits = x @ embedding^T
-
-    forward takes tokens, int64, (b, num_tokens), and returns logits, (b, num_tokens, len(words)).
+        logits = x @ embedding^T, (b, num_tokens, len(words))
     """
 
     def __init__(self, words: Sequence[str]) -> None:

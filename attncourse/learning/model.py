@@ -24,18 +24,10 @@ class AttentionModel(nn.Module):
         x = x + attention(x), for each layer
         logits = x W_read_out^T + b_read_out
 
-    Args:
-        vocabulary: how many different tokens there are.
-        context_length: the most tokens that forward accepts.
-        width: of a token's vector, everywhere in the model; num_heads divides it.
-        num_heads: of each of the num_layers layers.
-        num_layers: of attention.
-        num_answers: how many tokens to predict at each position.
+    There are vocabulary different tokens; num_answers of them are predicted at each position.
 
-    Returns:
-        forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
-        (b, num_tokens, num_answers, vocabulary). forward(tokens, return_weights=True) returns
-        logits and attn_weights, (b, num_layers, num_heads, num_tokens, num_tokens).
+    forward takes tokens, int64, (b, num_tokens). Its attn_weights are (b, num_layers, num_heads,
+    num_tokens, num_tokens).
 
     >>> model = AttentionModel(vocabulary=12, context_length=16, width=8, num_heads=2)
     >>> model(torch.zeros(5, 7, dtype=torch.int64)).shape
@@ -110,11 +102,7 @@ def ablate_head(
 
     The head still has its attention weights, but its columns of what out_proj takes are 0.
 
-    Args:
-        model: it is not changed.
-        layer: counted from 0, as the heads are.
-        head: of this layer.
-        positions: where it is ablated, counted from 0; slice(25) is 0 to 24.
+    Layers and heads are counted from 0, and positions too: slice(25) is 0 to 24.
 
     >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=1)
     >>> attention = ablate_head(model, layer=0, head=0).layers[0]

@@ -32,9 +32,7 @@ def heads_above(shares: Tensor, least: float) -> str:
 def is_ambiguous(tokens: Tensor, is_target: Tensor | None = None) -> Tensor:
     """Return for each position whether its target keys hold different tokens.
 
-    Args:
-        tokens: (b, num_tokens).
-        is_target: a pattern. None: induction, so that different tokens have followed its token.
+    Without a pattern it is induction: different tokens have followed the position's token.
 
     >>> import torch
     >>> is_ambiguous(torch.tensor([[5, 1, 5, 2, 5]])).tolist()

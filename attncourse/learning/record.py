@@ -1,9 +1,7 @@
 """A stored training: the weights of a small model after some of its steps, and how well it did.
 
 The model predicts the next token of random sequences that repeat themselves. Its two layers have
-two heads each: L0H0 and L0H1, then L1H0 and L1H1, layer and head counted from 0.
-tools/train_heads.py trains it. It stores the weights of some steps, and of many more steps where
-each head attended.
+two heads each. tools/train_heads.py trains it and stores its weights after some steps.
 """
 
 from __future__ import annotations
@@ -101,11 +99,7 @@ class TrainingHistory(NamedTuple):
     by_position: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
 
     def attention(self, *names: str) -> dict[str, Tensor]:
-        """Return by name how much a head attended along a pattern, (len(steps), num_tokens).
-
-        >>> recorded_history().attention("L0H0 on 2 back")["L0H0 on 2 back"].shape
-        torch.Size([61, 48])
-        """
+        """Return by name, such as "L0H0 on 2 back", what a head attends, (steps, num_tokens)."""
         asked = {name: name.split(" on ") for name in names}
         return {
             name: self.by_position[pattern][:, HEADS.index(head)]

@@ -38,16 +38,9 @@ def train(
     It runs in one thread: models this small are slower in two, which wait for each other, and many
     times slower on a machine that has other work.
 
-    Args:
-        model: from tokens to logits, (b, num_tokens, num_answers, vocabulary). Seed torch before
-            creating it.
-        task: draws the batches; each is seen once.
-        steps: how many batches.
-        seed: of the batches.
-        batch_size: sequences per batch.
-        learning_rate: of AdamW, constant.
-        snapshots_at: after how many steps the weights are copied; 0 is before the first.
-        title: the label of the progress bar.
+    The model returns logits, (b, num_tokens, num_answers, vocabulary); seed torch before creating
+    it. seed is that of the batches. The weights are copied after the steps of snapshots_at, where 0
+    is before the first.
 
     Source: Loshchilov and Hutter 2019, for AdamW.
     """

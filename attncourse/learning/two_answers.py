@@ -55,13 +55,10 @@ class TwoAnswerModel(nn.Module):
         x = x + mlp(x), if there is one: as in a block of GPT-2, four times as wide, no norms
         logits = (x @ questions[from], x @ questions[to]) @ embedding^T, at the last token
 
-    Args:
-        num_heads: of the one layer; the heads share the width, 4, among them.
-        has_mlp: whether there is an MLP.
+    The heads share the width, 4, among them.
 
-    Returns:
-        forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
-        (b, 2, len(words)), and on demand the attention weights.
+    forward takes tokens, int64, (b, num_tokens), and returns logits, (b, 2, len(words)), and on
+    demand the attention weights.
     """
 
     def __init__(self, num_heads: int, has_mlp: bool = False) -> None:

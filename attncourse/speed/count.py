@@ -34,7 +34,7 @@ def count_matrix_products(module: nn.Module, x: Tensor) -> int:
 class Work(NamedTuple):
     """What one forward pass of a module costs."""
 
-    flops: int  # of its matrix products; masked pairs count too
+    flops: int  # of its matrix products; masked pairs count too, a fused kernel does not
     kernel_calls: int  # a view is not one
 
 
@@ -49,8 +49,7 @@ def count_work(module: nn.Module, x: Tensor) -> Work:
     logger.addFilter(lambda record: "triton not found" not in record.getMessage())
     from torch.utils.flop_counter import FlopCounterMode
 
-    known = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops}
-    flops = FlopCounterMode(display=False, custom_mapping=known)
+    flops = FlopCounterMode(display=False)
     with torch.no_grad(), flops:
         module(x)
     return Work(flops.get_total_flops(), len(kernel_names(lambda: module(x))))
@@ -66,11 +65,6 @@ def kernel_names(call: Callable[[], object]) -> list[str]:
         call()
     names: list[str] = counter.kernels
     return names
-
-
-def _attention_flops(queries: Any, keys: Any, *_: Any, **__: Any) -> int:
-    b, num_heads, num_queries, head_dim = queries
-    return int(2 * 2 * b * num_heads * num_queries * keys[2] * head_dim)
 
 
 class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types

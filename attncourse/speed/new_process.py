@@ -101,10 +101,8 @@ def time_in_new_processes(
 ) -> dict[str, Runs]:
     """Time variants in turns in a new process, then in another that keeps its memory.
 
-    The variants, of VARIANTS, have the same weights. Each runs once a round.
-
-    Returns:
-        The rounds "as usual", and those with "blocks kept".
+    The variants, of VARIANTS, have the same weights. Each runs once a round. The result has the
+    rounds "as usual", and those with "blocks kept".
     """
     call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
     script = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -95,15 +95,9 @@ def time_in_turns(
 ) -> dict[str, list[float]]:
     """Time calls in rounds, one after the other, every second round backwards.
 
-    Args:
-        calls: by name; each must have run before, so that no set-up is timed.
-        budget: how many seconds all rounds together may take; the first decides how many fit.
-        fewest: the least number of rounds, even if they take longer.
-        most: the largest number of rounds.
-        clock: takes a call and returns its seconds.
-
-    Returns:
-        For each name the seconds of each round.
+    Each call must have run before, so that no set-up is timed. The first round decides how many
+    fit into budget, in seconds, between fewest and most. Returns for each name the seconds of each
+    round.
 
     >>> time_in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
     {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
@@ -129,21 +123,13 @@ def forward(module: nn.Module, x: Tensor) -> Call:
     return torch.no_grad()(lambda: module(x))
 
 
-class LanguageModel(Protocol):
-    """Anything that yields one token after the other."""
-
-    def generate_ids(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]: ...
-
-
 def time_generation(
-    models: Mapping[str, LanguageModel], token_ids: Sequence[int], steps: int
+    models: Mapping[str, Any], token_ids: Sequence[int], steps: int
 ) -> tuple[dict[str, float], dict[str, list[int]]]:
     """Let models continue the same tokens, in turns, a token at a time.
 
-    The first token is not timed, because a cache is filled there.
-
-    Returns:
-        For each name the milliseconds of the median step, of processor time, and all its tokens.
+    The first token is not timed, because a cache is filled there. Returns for each name the
+    milliseconds of the median step, of processor time, and all its tokens.
     """
     tokens = {name: each.generate_ids(token_ids, steps + 1) for name, each in models.items()}
     generated = {name: [next(each)] for name, each in tokens.items()}

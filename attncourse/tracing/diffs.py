@@ -16,13 +16,8 @@ class Diff:
 
     A notebook shows it in color; as text it is the same lines, which nbval compares.
 
-    Args:
-        old: the text before.
-        new: the text after.
-        context: so many lines around each change are shown.
-        title: a line above the others.
-        numbered: whether each line has its number in the text after, and what goes the number of
-            the line that replaces it.
+    So many lines around each change are shown as context says. A line that is numbered has its
+    number in the text after; what goes has the number of the line that replaces it.
 
     >>> print(Diff("scale = head_dim", "scale = d_out"))
     - scale = head_dim

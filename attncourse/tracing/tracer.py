@@ -71,20 +71,18 @@ def locate(error: BaseException) -> Failure:
     ...     locate(error).source
     'the call itself'
     """
-    *_, innermost = None, *_own_frames(error)
-    if innermost is None:
+    own = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith(LIBRARIES)
+        and not frame.f_code.co_name.startswith("<")
+    ]
+    if not own:
         return Failure("", 0, "the call itself", error, {})
-    frame, line = innermost
+    frame, line = own[-1]
     name, statements = statements_of(frame.f_code)
     statement = statements.get(line - frame.f_code.co_firstlineno + 1, _UNREADABLE)
     return _failure(name, statement, frame, error)
-
-
-def _own_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        code = frame.f_code
-        if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
-            yield frame, line
 
 
 def statements_of(code: CodeType) -> tuple[str, dict[int, _Statement]]:
@@ -184,9 +182,6 @@ def _flatten(name: str, value: Any, levels: int = 2) -> Iterator[tuple[str, Tens
     elif levels and isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             yield from _flatten(f"{name}[{i}]", item, levels - 1)
-    elif levels and isinstance(value, dict):
-        for key, item in value.items():
-            yield from _flatten(f"{name}[{key!r}]", item, levels - 1)
 
 
 def _versions(frame: FrameType) -> dict[str, tuple[Tensor, int]]:

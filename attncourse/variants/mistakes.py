@@ -52,19 +52,12 @@ class OnePageAttention(MultiHeadAttention):
 
 @dataclass(frozen=True)
 class Mistake:
-    """One line of OnePageAttention gone wrong.
-
-    Args:
-        name: what to call it.
-        right: the line that is changed, without its comment.
-        wrong: what stands there instead; empty if the line is left out.
-        after: the mistake that this one is added to.
-    """
+    """One line of OnePageAttention gone wrong."""
 
     name: str
-    right: str
-    wrong: str
-    after: Mistake | None = None
+    right: str  # the line that is changed, without its comment
+    wrong: str  # what stands there instead; empty if the line is left out
+    after: Mistake | None = None  # the mistake that this one is added to
 
     @property
     def before(self) -> str:

@@ -66,11 +66,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         TypeError: an argument is of the wrong type, or of another dtype than the weights.
         ValueError: sizes, shapes or devices do not fit, or is_causal comes without attn_mask.
 
-    >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
-    >>> x = torch.ones(1, 3, 4)
-    >>> [tuple(result.shape) for result in attention(x, x, x, average_attn_weights=False)]
-    [(1, 3, 4), (1, 2, 3, 3)]
-
     Source: Vaswani et al. 2017, section 3.2.2.
     """
 
@@ -108,9 +103,16 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def extra_repr(self) -> str:
         """Show the arguments; `bias` shows in out_proj."""
-        sizes = ("embed_dim", "num_heads", "kdim", "vdim")
-        others = ("dropout", "add_zero_attn", "batch_first")
-        shown = [f"{name}={getattr(self, name)}" for name in (*sizes, *others)]
+        names = [
+            "embed_dim",
+            "num_heads",
+            "kdim",
+            "vdim",
+            "dropout",
+            "add_zero_attn",
+            "batch_first",
+        ]
+        shown = [f"{name}={getattr(self, name)}" for name in names]
         return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
 
     @property

@@ -52,12 +52,8 @@ class CoreAttention(nn.Module):
 class Option:
     """An option of PyTorch's module, as changes to the text of CoreAttention.
 
-    Args:
-        name: as PyTorch spells it.
-        changes: by a line of the text, what stands there instead.
-        made_with: the arguments with which PyTorch's module is made like this; bias=False,
-            batch_first=True and what is here.
-        called_with: the arguments with which its forward is called like this.
+    The changes say by a line of the text what stands there instead. PyTorch's module is made with
+    bias=False, batch_first=True and made_with, and its forward is called with called_with.
     """
 
     name: str

@@ -146,15 +146,6 @@ def test_what_is_done_for_old_kernels_changes_no_result(
         assert_close(found.double(), expected[:, :, start:], tolerance)
 
 
-def test_repeated_heads_stand_next_to_each_other():
-    x = tokens(B, 2, 3)
-    expected = torch.stack([x[:, h] for h in (0, 0, 0, 1, 1, 1)], dim=1)
-    assert torch.equal(repeat_heads(x, 6), expected)
-
-
-# Bad arguments
-
-
 @pytest.mark.promise(number=25)
 @pytest.mark.parametrize(
     ("shapes", "words"),

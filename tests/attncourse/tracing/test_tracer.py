@@ -70,8 +70,8 @@ class Loop(nn.Module):
             part = x[i] * i
             parts.append(part)
         doubled = [part * 2 for part in parts]
-        named = {"sum": sum(doubled)}
-        return named["sum"]
+        total = sum(doubled)
+        return total
 
 
 def test_a_loop_and_a_comprehension_are_followed_turn_by_turn():
@@ -81,7 +81,7 @@ def test_a_loop_and_a_comprehension_are_followed_turn_by_turn():
     for kept in ("parts", "doubled"):
         indexed = [name for name in names if name.startswith(kept)]
         assert indexed == [f"{kept}[0]", f"{kept}[1]", f"{kept}[2]"]
-    assert traced["named['sum']"].values.tolist() == [6.0, 6.0]
+    assert traced["total"].values.tolist() == [6.0, 6.0]
 
 
 class Comprehensions(nn.Module):
