@@ -103,16 +103,9 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def extra_repr(self) -> str:
         """Show the arguments; `bias` shows in out_proj."""
-        names = [
-            "embed_dim",
-            "num_heads",
-            "kdim",
-            "vdim",
-            "dropout",
-            "add_zero_attn",
-            "batch_first",
-        ]
-        shown = [f"{name}={getattr(self, name)}" for name in names]
+        sizes = ("embed_dim", "num_heads", "kdim", "vdim")
+        others = ("dropout", "add_zero_attn", "batch_first")
+        shown = [f"{name}={getattr(self, name)}" for name in (*sizes, *others)]
         return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
 
     @property

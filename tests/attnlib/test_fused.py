@@ -146,6 +146,9 @@ def test_what_is_done_for_old_kernels_changes_no_result(
         assert_close(found.double(), expected[:, :, start:], tolerance)
 
 
+# Bad arguments
+
+
 @pytest.mark.promise(number=25)
 @pytest.mark.parametrize(
     ("shapes", "words"),

@@ -12,7 +12,7 @@ from torch import Tensor, ones
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import CosSin, repeat_heads
 from attnlib.rotary import rotary_cos_sin, rotate_half, rotate_interleaved
-from support.cases import B, Case, T, refused, tokens
+from support.cases import D_IN, B, Case, T, refused, tokens
 
 H, KV, HEAD_DIM, BASE = 6, 2, 10, 500.0
 LAYOUTS = pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -213,6 +213,13 @@ def test_the_layers_of_a_model_may_share_their_angles(layout):
         none.cos_sin(x)
 
 
+def test_without_any_bias():
+    module, x = build(qkv_bias=False, out_bias=False), tokens()
+    assert list(module.state_dict()) == ["W_qkv.weight", "out_proj.weight"]
+    torch.testing.assert_close(module(x), by_hand(module, x)[0])
+    assert torch.equal(module(torch.zeros(B, T, D_IN)), torch.zeros(B, T, H * HEAD_DIM))
+
+
 @LAYOUTS
 def test_copied_moved_and_made_elsewhere(layout):
     module, x = build(layout), tokens()
@@ -225,6 +232,9 @@ def test_copied_moved_and_made_elsewhere(layout):
     assert hollow(x.to("meta")).is_meta
     hollow.to_empty(device="cpu").load_state_dict(module.state_dict())
     assert torch.equal(hollow(x), module(x))
+
+
+# What is refused
 
 
 @pytest.mark.promise(number=10)
