@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncourse.checks.answers import is_near, require
+from attncourse.checks.answers import call_on_copies, is_near, require
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.fault_table import Run, run_with_huge_scores
 from attncourse.checks.verdict import Verdict
@@ -165,21 +165,14 @@ def check_any_scale(written: Run) -> Verdict:
     """Check a test input at which the scale cannot matter, but mask, split and merge can."""
     unnoticed = ("no scale", "scale by d_out")
     noticed = ("mask one too late", "both without transpose", "merge without transpose")
-    right = _result_of(written, make(OnePageAttention))
+    right = call_on_copies(written, (make(OnePageAttention), _x()))
     for name in (*unnoticed, *noticed):
-        is_same = is_near(_result_of(written, _made(name)), right)
+        is_same = is_near(call_on_copies(written, (_made(name), _x())), right)
         said = "It does not notice" if is_same else "It also notices"
         must = f"the result is {'' if is_same else 'not '}that of the right class."
         require(is_same == (name in unnoticed), f"{said} the mistake '{name}': {must}")
     names, others = (", ".join(f"'{name}'" for name in some) for some in (noticed, unnoticed))
     return Verdict(True, f"Right: it notices {names}, and does not notice {others}.")
-
-
-def _result_of(written: Run, module: MultiHeadAttention) -> Tensor:
-    found = written(module, _x())
-    said = "Return the outputs alone, one tensor: what module(...) returns by itself."
-    require(isinstance(found, Tensor), said)
-    return found.detach()
 
 
 @exercise_check(reference=same_on_prefixes)
@@ -194,9 +187,8 @@ def check_prefixes(written: Check) -> Verdict | str:
         said = f"a class that is wrong for the first t = {t} tokens alone"
         leaks[said] = _wrong_at(lambda x, outputs, t=t: outputs + float(x.shape[1] == t))  # type: ignore[misc]
     _require_all(written, False, leaks)
-    same = ", which is the same on every prefix"
-    _require_all(
-        written, True, {f"the mistake '{name}'{same}": _made(name) for name in CAUSAL[:-1]}
-    )
-    others = f"{len(lengths)} classes that are wrong for one t each, and accepts {len(CAUSAL) - 1}"
-    return Verdict(True, f"Right: it rejects {len(names)} of the mistakes and {others} others.")
+    same = "which is the same on every prefix"
+    others = {f"the mistake '{name}', {same}": _made(name) for name in CAUSAL[:-1]}
+    _require_all(written, True, others)
+    more = f"{len(lengths)} classes that are wrong for one t each, and accepts {len(others)} others"
+    return Verdict(True, f"Right: it rejects {len(names)} of the mistakes and {more}.")

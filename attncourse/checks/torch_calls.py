@@ -51,10 +51,7 @@ def check_fused(cls: Callable[..., MultiHeadAttention]) -> Verdict | str:
 
     def forward(module: Callable[..., Any], *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(2), torch.no_grad(), reporting():
-            found = module(*texts, **mask)
-        require(found is not None, "forward returns None: is the return missing?")
-        require(not isinstance(found, tuple), "forward returns a tuple: SDPA returns no weights.")
-        return found  # type: ignore[no-any-return]
+            return module(*texts, **mask)  # type: ignore[no-any-return]
 
     right, mine = made(MultiHeadAttention, 0.0).requires_grad_(False), made(cls, 0.0).eval()
 

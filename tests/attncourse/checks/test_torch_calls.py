@@ -31,7 +31,7 @@ def test_a_class_in_other_words_is_right():
     [
         (lambda output, x: 2 * output, "Entry ["),
         (lambda output, x: x, "The shape is (5, 8, 11), and it must be (5, 8, 21)."),
-        (lambda output, x: None, "forward returns None: is the return missing?"),
+        (lambda output, x: None, "It returns a NoneType, and it must return a tensor."),
     ],
 )
 def test_what_is_no_usual_mistake_is_told_too(change, sentence):
