@@ -17,7 +17,6 @@ from attncourse.tracing.table import Failure
 NO_SIZES: Mapping[str, int] = {}
 
 CODES: tuple[tuple[str, str], ...] = (  # the first whose words occur
-    (r"softmax\(\) missing", "error.softmax-dim"),
     (r"recursion depth", "error.recursion"),
     (r"view size is not compatible", "error.view-order"),
     (r"is invalid for input of size", "error.view-size"),
@@ -26,19 +25,17 @@ CODES: tuple[tuple[str, str], ...] = (  # the first whose words occur
     (r"t\(\) expects a tensor with <= 2", "error.T"),
     (r"Tensors, not ModuleList|expected Tensor as element", "error.heads"),
     (r"\[ModuleList\] is missing", "error.heads"),
-    (r"NoneType", "error.none"),
     (r"cannot be multiplied|Expected size|must match|shape of the mask", "error.shapes"),
     (r"broadcast|Dimension out of range", "error.shapes"),
 )
 
 
-def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES, when: str = "") -> Finding:
+def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> Finding:
     """Return what an exception means.
 
     Args:
         failure: where it was raised, and the shapes that met there.
         sizes: names for the numbers in a shape.
-        when: under which condition, for instance "half precision".
     """
     error = failure.error
     line = SourceLine(failure.function, failure.line, failure.source) if failure.line else None
@@ -48,15 +45,10 @@ def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES, when: str 
         "message": message,
         "shapes": failure.shapes,
         "sizes": dict(sizes),
-        "when": when,
     }
     if isinstance(error, TimeIsUp):
         return Finding("time", line, facts)
     if failure.source.startswith(("raise", "assert")):
-        given = {name: sizes.get(name, 0) for name in ("num_tokens", "context_length")}
-        if 0 < given["num_tokens"] <= given["context_length"]:
-            said = " and ".join(f"{name}={size}" for name, size in given.items())
-            return Finding("error.refused", line, {**facts, "given": said})
         return Finding("error", line, facts)
     code = next((code for words, code in CODES if re.search(words, message)), "error")
     turned = re.search(r"(\w+)\)?\.(T\b|t\(\))", failure.source)  # keys.T or self.W_key(x).T

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from attncourse.checks.findings import Finding
 from attncourse.checks.safe_run import FaultFound, reporting
-from attncourse.tracing.operations import SourceLine
-from attncourse.tracing.tracer import statements_of
 from attnlib.convert import PROJECTIONS
 
 Given = type[nn.Module] | Callable[..., nn.Module] | nn.Module | None
@@ -55,15 +53,8 @@ class ModuleFactory:
             for name, value in arguments.items()
             if name not in self.without
         }
-        try:
-            with reporting():
-                made = self.make(**named)
-        except FaultFound as found:
-            if found.finding.step == "stub":
-                raise
-            line = found.line or self._first_line()
-            sizes = ", ".join(f"{name}={value}" for name, value in named.items())
-            raise FaultFound(found.finding.at(line).knowing(made_with=sizes)) from None
+        with reporting():
+            made = self.make(**named)
         if not isinstance(made, nn.Module):
             raise FaultFound(Finding("given.type", None, {"name": type(made).__name__}))
         if "_modules" not in vars(made):
@@ -72,16 +63,9 @@ class ModuleFactory:
             _require_forward(type(made))
         return made
 
-    def _first_line(self) -> SourceLine | None:
-        init = vars(self.make).get("__init__") if isinstance(self.make, type) else None
-        if not inspect.isfunction(init):
-            return None
-        name, statements = statements_of(init.__code__)
-        return SourceLine(name, 1, statements[1].text) if 1 in statements else None
-
     def parameter_names(self, module: nn.Module, ours: Mapping[str, Any]) -> dict[str, str]:
         """Return the module's names of our parameters, as far as it has them."""
-        have = dict(module.named_parameters(remove_duplicate=False))
+        have = dict(module.named_parameters())
         found: dict[str, str] = {}
         for name in ours:
             path, _, kind = name.rpartition(".")
@@ -99,7 +83,7 @@ class ModuleFactory:
     def fit(self, module: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return our weights under the module's names: fused, or turned, where it needs them so."""
         names = self.parameter_names(module, weights)
-        have = dict(module.named_parameters(remove_duplicate=False))
+        have = dict(module.named_parameters())
         groups: dict[str, list[Tensor]] = {}
         for name, weight in weights.items():
             if name in names:
@@ -141,11 +125,7 @@ def as_module(given: Given) -> nn.Module:
 
 
 def _require_forward(cls: type[nn.Module]) -> None:
-    """Tell a class without forward from one whose forward is called otherwise."""
-    if cls.forward is not nn.Module.forward:
-        return
-    own = [name for name, value in vars(cls).items() if inspect.isfunction(value)]
-    others = [name for name in own if name == "__call__" or not name.startswith("_")]
-    if others:
-        raise FaultFound(Finding("given.forward", None, {"name": others[0]}))
-    raise FaultFound(Finding("stub"))
+    """Tell a class that nobody has begun from one whose forward is called otherwise."""
+    own = [n for n, value in vars(cls).items() if inspect.isfunction(value) and n != "__init__"]
+    if cls.forward is nn.Module.forward and not own:
+        raise FaultFound(Finding("stub"))

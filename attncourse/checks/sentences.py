@@ -12,19 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attncourse.checks.findings import SENTENCES, Finding
-from attncourse.tracing.operations import SourceLine
 
 LONGEST = 300  # characters of a sentence, with the line that it quotes
 
 
 def sentence(finding: Finding) -> str:
     """Return what a learner reads of a finding, at most LONGEST characters with its line."""
-    when = finding.facts.get("when")
-    cause = f"{f'With {when}: ' if when else ''}{cause_of(finding)}"
+    cause = cause_of(finding)
     if finding.line is None or (finding.step == "stub" and finding.code != "stub.raise"):
         return _cut(cause, LONGEST)
-    stopped_here = "error" in finding.facts and "stopped" not in finding.facts
-    verb = "Stopped in" if stopped_here else "In"
+    verb = "Stopped in" if "error" in finding.facts else "In"
     place = f"{verb} {finding.line.function}, line {finding.line.number}: "
     said = _cut(f" | {cause}", LONGEST - len(place) - 20)
     return f"{place}{_cut(finding.line.text, LONGEST - len(place) - len(said))}{said}"
@@ -42,14 +39,10 @@ def details(finding: Finding) -> str:
     if finding.step == "scale" and "factor" in facts:
         right = f"1 / sqrt(width) = {facts['right']:.4g} is right"
         parts.append(f"Here the scores are multiplied by {facts['factor']:.4g}, and {right}.")
-    if "stopped" in facts:
-        parts.append(f"It stops in {facts['stopped']}")
-    if "error" in facts and ("stopped" in facts or finding.code not in ("error", "time")):
+    if "error" in facts and finding.code not in ("error", "time"):
         parts.append(_message(facts))
     if facts.get("shapes"):
         parts.append(f"Shapes there: {_shapes(facts)}.")
-    if "made_with" in facts:
-        parts.append(f"It was made with {facts['made_with']}.")
     return " | ".join(parts)
 
 
@@ -137,26 +130,18 @@ def _named_size(size: float, sizes: Mapping[str, int]) -> str:
     return f"{name} = {size}" if name else f"{size:.4g}"
 
 
-def _where(line: SourceLine | None) -> str:
-    if line is None:
-        return ""
-    return f" in {line.function.rpartition('.')[2]}, line {line.number} ({line.text})"
-
-
 WORDS: dict[str, Callable[[Any], str]] = {
     "message_": _message,
     "shapes_": _shapes,
     "the": lambda words: _the(words["name"]),
-    "The": lambda words: _capital(_the(words["name"])),
-    "are": lambda words: "is" if words.get("names", (words["name"],)) in ONE else "are",
-    "them": lambda words: "it" if words.get("names", (words["name"],)) in ONE else "them",
+    "are": lambda words: "is" if words["names"] in ONE else "are",
+    "them": lambda words: "it" if words["names"] in ONE else "them",
     "Names": lambda words: _capital(listed(map(_the, words["names"]))),
     "have_": lambda words: name_shape(words["have"], words["sizes"]),
     "want_": lambda words: name_shape(words["want"], words["sizes"]),
     "have_size": lambda words: _named_size(words["have"], words["sizes"]),
     "want_size": lambda words: _named_size(words["want"], words["sizes"]),
-    "heads_": lambda words: f"head {listed(words['heads'])}",
     "axes_": lambda words: AXES.get(words["axes"], "more than the keys"),
     "fill": lambda words: f"{words['number'] + 0.0:.4g}",
-    "where": lambda words: _where(words["line"]),
+    "where": lambda words: f" in {words['line']}" if words["line"] else "",
 }

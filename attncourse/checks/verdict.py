@@ -29,7 +29,6 @@ class Verdict:
         sentence: what a learner reads.
         faults: all that was found, the first one first: the sentence is about that.
         notes: what is worth a word, and no fault.
-        not_asked: questions that could not be asked because of an earlier fault.
         more: what a notebook folds behind the sentence: errors, shapes, numbers.
         cause: the sentence without the line that it quotes.
         answer: what was checked: the learner's function, class or value.
@@ -40,7 +39,6 @@ class Verdict:
     sentence: str
     faults: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    not_asked: tuple[str, ...] = ()
     more: str = ""
     cause: str = ""
     answer: Any = field(default=None, compare=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
@@ -80,43 +80,16 @@ class ClassText:
         statement = statements.get(number)
         return SourceLine(function, statement.line, statement.text) if statement else None
 
-    def line_with(self, pattern: str, but: str = "", among: str = "") -> SourceLine | None:
-        """Return the first line that fits a pattern, in all functions but one or among one."""
+    def line_with(self, pattern: str) -> SourceLine | None:
+        """Return the first line that fits a pattern."""
         for name, function in self.functions.items():
-            short = name.rpartition(".")[2]
-            if short == but or among not in ("", short):
-                continue
             statements = statements_of(function.__code__)[1]
             for statement in dict.fromkeys(statements[key] for key in sorted(statements)):
                 if not statement.text.startswith("def ") and re.search(pattern, statement.text):
                     return SourceLine(name, statement.line, statement.text)
         return None
 
-    def statement(self, line: SourceLine) -> ast.stmt | None:
-        """Return the innermost statement at a line."""
-        found = [
-            node
-            for node in self._walk(line.function)
-            if isinstance(node, ast.stmt) and node.lineno == line.number
-        ]
-        return found[-1] if found else None
-
     def last_line(self, function: str) -> SourceLine | None:
         """Return the last statement of a function."""
         tree = self.trees.get(function)
         return self.line_at(function, tree.body[-1]) if tree is not None else None
-
-    def from_outside(self, line: SourceLine) -> dict[str, Any]:
-        """Return what a statement reads from the globals, by name, in the order of the text."""
-        statement, function = self.statement(line), self.functions.get(line.function)
-        if statement is None or function is None:
-            return {}
-        code, there = function.__code__, function.__globals__
-        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
-        own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
-        names.sort(key=lambda node: (node.lineno, node.col_offset))
-        return {n.id: there[n.id] for n in names if n.id in there and n.id not in own}
-
-    def _walk(self, function: str) -> Iterator[ast.AST]:
-        return ast.walk(self.trees[function]) if function in self.trees else iter(())

@@ -68,13 +68,6 @@ class Recording(TorchFunctionMode):
             if id(tensor) not in self._known:
                 self._keep(name, None, (), tensor, ())
 
-    def alias_tensors(self, twins: list[Any], others: list[Any]) -> None:
-        """Know tensors as those that were recorded in the same places."""
-        for twin, other in zip(tensors_in(twins, 5), tensors_in(others, 5), strict=False):
-            if id(twin) in self._known and id(other) not in self._known:
-                _, version, number = self._known[id(twin)]
-                self._known[id(other)] = other, version, number
-
     def number_of(self, tensor: Tensor) -> int | None:
         """Return the number of the operation that made or last changed a tensor."""
         known = self._known.get(id(tensor))

@@ -334,7 +334,7 @@ SPLIT_CHUNK = SPLIT, SPLIT_INIT + """
 """
 
 WRONG = [
-    Wrong("mask booleans added", SPLIT_HELPERS, "mask.added",
+    Wrong("mask booleans added", SPLIT_HELPERS, "wrong",
       {'scores = scores.masked_fill(future, float("-inf"))': "scores = scores + future"}),
     Wrong("mask plain attribute", ONE_BUFFER, "mask.no-buffer",
       {'self.register_buffer("mask", mask.bool())': "self.mask = mask.bool()"}),
@@ -343,7 +343,7 @@ WRONG = [
     Wrong("num heads as length", STACK_LINE, "size.wrong",
       {"sizes = d_in, d_out, context_length, dropout":
        "sizes = d_in, d_out, num_heads, dropout"}, ""),
-    Wrong("split head dim first", SPLIT_HELPERS, "changed",
+    Wrong("split head dim first", SPLIT_HELPERS, "wrong",
       {"t.reshape(b, n, self.num_heads, self.head_dim).permute(0, 2, 1, 3)\n\n":
        "t.reshape(b, n, self.head_dim, self.num_heads).permute(0, 3, 1, 2)\n\n"}),
     Wrong("scale context length", ONE_BUFFER, "scale.width",
@@ -359,8 +359,8 @@ WRONG = [
        "y = self.out_proj(y)": "y = self.dropout(self.out_proj(y))"}),
     Wrong("dropout always functional", ONE_BADDBMM, "dropout.eval",
       {"F.dropout(a, self.p, self.training)": "F.dropout(a, self.p)"}),
-    Wrong("mask cached first length", ONE_INIT_CACHE, "state.kept",
-      {" or len(self.seen) != n:": ":"}),
+    Wrong("mask cached first length", ONE_INIT_CACHE, "error.shapes",
+      {" or len(self.seen) != n:": ":"}, "return self.dropout(logits.softmax(2)).matmul(v)"),
     Wrong("output nothing", SPLIT_LOOP, "result.none",
       {"return self.out_proj(out)": "out = self.out_proj(out)"}),
     Wrong("device mask on cpu", SPLIT_LOOP, "",
@@ -424,7 +424,7 @@ WRONG = [
       "wei = F.softmax(wei, dim=-1)"),
     Wrong("split head dim from d in", SPLIT_COURSE, "size.wrong",
       {"self.head_dim = d_out // num_heads": "self.head_dim = d_in // num_heads"}),
-    Wrong("loop scores accumulate", SPLIT_LOOP, "changed",
+    Wrong("loop scores accumulate", SPLIT_LOOP, "wrong",
       {"        outputs = []\n": "        outputs = []\n        e = 0.0\n",
        "e = q[..., cols] @": "e = e + q[..., cols] @"}),
     Wrong("dropout twice", SPLIT_GPT, "dropout.twice",
@@ -438,7 +438,7 @@ WRONG = [
       {"        context_vec = self.out_proj(context_vec)\n": ""}, "return context_vec"),
     Wrong("mask sliced from end", ONE_BUFFER, "mask.none",
       {"self.mask[:num_tokens, :num_tokens]": "self.mask[-num_tokens:, :num_tokens]"}),
-    Wrong("extra cosine", ONE_EINSUM, "changed",
+    Wrong("extra cosine", ONE_EINSUM, "wrong",
       {"\n        S = torch.einsum":
        "\n        Q, K = F.normalize(Q, dim=-1), F.normalize(K, dim=-1)\n        S = torch.einsum"}),
     Wrong("scale precedence", ONE_BUFFER, "scale.half",
@@ -461,7 +461,7 @@ WRONG = [
        "torch.softmax(attn_scores, dim=-1)"}, ""),
     Wrong("scale missing", SPLIT_FOLD, "scale.none", {" / self.head_dim**0.5": ""}),
     Wrong("mask missing", SPLIT_SDPA, "mask.none", {", is_causal=True": ""}),
-    Wrong("last head only", STACK_LOOP, "heads.missing",
+    Wrong("last head only", STACK_LOOP, "result.shape",
       {"            outs.append(out)\n": "        outs.append(out)\n"}, ""),
     Wrong("scale total width", SPLIT_HELPERS, "scale.width",
       {"math.sqrt(self.head_dim)": "math.sqrt(self.d_out)"}),

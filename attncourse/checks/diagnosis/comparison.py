@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -43,10 +42,8 @@ class Comparison:
 
     def __init__(self, make: ModuleFactory, right: type[nn.Module]) -> None:
         self.make, self.right = make, right
-        self.one_width = len({make.names.get(name, name) for name in ("d_in", "d_out")}) == 1
         self.notes: list[Finding] = []
-        self._made: dict[int, tuple[nn.Module, dict[str, Any], Tensor]] = {}
-        self._recordings: dict[int, Recording] = {}
+        self._recordings: dict[nn.Module, Recording] = {}  # of constructors, then of runs
         self._ours = cache(lambda sizes: right(**dict(sizes)).eval())  # they stay as they are
 
     # Sizes
@@ -56,63 +53,56 @@ class Comparison:
         """How many heads the usual run has."""
         return 1 if self.right is CausalAttention else NUM_HEADS
 
-    def d_in(self, num_heads: int = 0) -> int:
-        """Return the width of the tokens."""
-        return self.width(num_heads) if self.one_width else D_IN
+    @property
+    def width(self) -> int:
+        """How many columns the result has."""
+        return self.num_heads * HEAD_DIM
 
-    def width(self, num_heads: int = 0) -> int:
-        """Return how many columns the result has."""
-        return (num_heads or self.num_heads) * HEAD_DIM
-
-    def sizes(self, num_heads: int = 0, num_tokens: int = NUM_TOKENS) -> dict[str, int]:
+    def sizes(self, num_tokens: int = NUM_TOKENS) -> dict[str, int]:
         """Return the sizes by name."""
-        num_heads = num_heads or self.num_heads
-        sizes = {"b": B, "num_tokens": num_tokens, "d_in": self.d_in(num_heads)}
-        sizes["context_length"] = CONTEXT_LENGTH
+        sizes = {"b": B, "num_tokens": num_tokens, "d_in": D_IN, "context_length": CONTEXT_LENGTH}
         if self.right is not CausalAttention:
-            sizes["num_heads"] = num_heads
+            sizes["num_heads"] = self.num_heads
         if self.right is MultiHeadAttention:
-            return sizes | {"head_dim": HEAD_DIM, "d_out": num_heads * HEAD_DIM}
+            return sizes | {"head_dim": HEAD_DIM, "d_out": self.width}
         return sizes | {"d_out": HEAD_DIM}
 
     # Modules and their parameters
 
-    def arguments(self, num_heads: int = 0, **options: Any) -> dict[str, Any]:
+    def arguments(self, **options: Any) -> dict[str, Any]:
         """Return what a module is made with."""
-        sizes = self.sizes(num_heads) | {"dropout": 0.0}
+        sizes = self.sizes() | {"dropout": 0.0}
         taken = inspect.signature(self.right).parameters
         arguments = {name: sizes[name] for name in sizes if name in taken}
         return arguments | options  # no qkv_bias: False must be the default
 
-    def build(
-        self, num_heads: int = 0, training: bool = False, **options: Any
-    ) -> tuple[nn.Module, nn.Module]:
+    def build(self, training: bool = False, **options: Any) -> tuple[nn.Module, nn.Module]:
         """Return a module of the learner's class, and one of ours in eval."""
-        arguments = self.arguments(num_heads, **options)
-        drawn = torch.default_generator.get_state()
-        mine = self.make(**arguments)
-        self._made[id(mine)] = mine, arguments, drawn
+        arguments = self.arguments(**options)
+        with Recording() as recording:
+            mine = self.make(**arguments)
+        self._recordings[mine] = recording
         for part in mine.modules():  # not train(), which a class may overwrite
             part.training = training
         return mine, self._ours(tuple(arguments.items()))
 
-    def weights(self, num_heads: int = 0, **matrices: Tensor) -> dict[str, Tensor]:
+    def weights(self, **matrices: Tensor) -> dict[str, Tensor]:
         """Return the three projections, under the names of this class; out_proj does nothing.
 
         Each is (num_heads * head_dim, d_in), and random where it is not given.
         """
-        named, num_heads = {}, num_heads or self.num_heads
+        named = {}
         for seed, name in enumerate(PROJECTIONS, start=10):
-            random = draw(num_heads * HEAD_DIM, self.d_in(num_heads), seed=seed) / 3
+            random = draw(self.width, D_IN, seed=seed) / 3
             matrix = matrices.get(name, random)
             if self.right is MultiHeadAttentionWrapper:
-                for h, rows in enumerate(matrix.chunk(num_heads)):
+                for h, rows in enumerate(matrix.chunk(self.num_heads)):
                     named[f"heads.{h}.{name}.weight"] = rows
             else:
                 named[f"{name}.weight"] = matrix
         if self.right is MultiHeadAttention:
-            named["out_proj.weight"] = torch.eye(num_heads * HEAD_DIM)
-            named["out_proj.bias"] = torch.zeros(num_heads * HEAD_DIM)
+            named["out_proj.weight"] = torch.eye(self.width)
+            named["out_proj.bias"] = torch.zeros(self.width)
         return named
 
     def random_weights(self, ours: nn.Module) -> dict[str, Tensor]:
@@ -135,18 +125,14 @@ class Comparison:
         mine: nn.Module,
         x: Tensor,
         weights: Mapping[str, Tensor] = NO_WEIGHTS,
-        num_heads: int = 0,
-        when: str = "",
     ) -> Tensor:
         """Run the learner's module; a result of another shape or dtype is FaultFound too."""
-        sizes = self.sizes(num_heads, x.shape[1]) | {"b": x.shape[0]}
-        result = run(mine, x, self.make.fit(mine, weights), sizes, when)
-        have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
+        sizes = self.sizes(x.shape[1]) | {"b": x.shape[0]}
+        result = run(mine, x, self.make.fit(mine, weights), sizes)
+        have, want = tuple(result.shape), (*x.shape[:2], self.width)
         if have != want:
             facts = {"have": have, "want": want, "sizes": sizes}
-            squeezed = len(have) < 3 and math.prod(have) == math.prod(want)
-            code = "result.squeezed" if squeezed else "result.shape"
-            raise FaultFound(Finding(code, self._line_of_the_result(mine, x), facts))
+            raise FaultFound(Finding("result.shape", self._line_of_the_result(mine, x), facts))
         if result.dtype != x.dtype:
             line = self.line_of_dtype(mine, x) or self._line_of_the_result(mine, x)
             dtypes = {"dtype": result.dtype, "x_dtype": x.dtype}
@@ -155,33 +141,31 @@ class Comparison:
 
     def usual_x(self, num_tokens: int = NUM_TOKENS) -> Tensor:
         """Return random tokens for the most heads."""
-        return draw(B, num_tokens, self.d_in(), seed=1)
+        return draw(B, num_tokens, D_IN, seed=1)
 
-    def marked_tokens(self, b: int = B, num_heads: int = 0) -> Tensor:
+    def marked_tokens(self, b: int = B) -> Tensor:
         """Return tokens that carry their marks, (b, num_tokens, d_in); the rest is random."""
-        x = draw(b, NUM_TOKENS, self.d_in(num_heads), seed=1)
+        x = draw(b, NUM_TOKENS, D_IN, seed=1)
         x[:, :, :NUM_TOKENS] = torch.eye(NUM_TOKENS)
         return x
 
-    def attn_weights_of(
-        self, mine: nn.Module, x: Tensor, num_heads: int = 0, **matrices: Tensor
-    ) -> Tensor:
+    def attn_weights_of(self, mine: nn.Module, x: Tensor, **matrices: Tensor) -> Tensor:
         """Return the attention weights, read off the result: (b, num_heads, num_tokens, head_dim).
 
         The tokens of x carry marks: token t is 1 in column t and 0 in the columns of the others.
         Every head's values copy the marks, over and over. So column j of a result says how much
         token j % num_tokens weighs in it.
         """
-        marks = torch.eye(NUM_TOKENS, self.d_in(num_heads))
-        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads or self.num_heads, 1)
-        weights = self.weights(num_heads, W_value=copies, **matrices)
-        return split_heads(self.run(mine, x, weights, num_heads).detach(), HEAD_DIM)
+        marks = torch.eye(NUM_TOKENS, D_IN)
+        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(self.num_heads, 1)
+        weights = self.weights(W_value=copies, **matrices)
+        return split_heads(self.run(mine, x, weights).detach(), HEAD_DIM)
 
     def record(
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS
     ) -> tuple[Recording, Tensor | None]:
         """Run forward once more and return all its operations; on an error, those before it."""
-        recording = self._recording_of(mine)
+        recording = self._recordings[mine]
         given = {name: weight.clone() for name, weight in self.make.fit(mine, weights).items()}
         recording.name_tensors({"x": x, **dict(mine.named_parameters()), **given})
         result = None
@@ -189,25 +173,11 @@ class Comparison:
             result = run(mine, x, given)
         return recording, result
 
-    def _recording_of(self, mine: nn.Module) -> Recording:
-        """Return a recording that knows the constructor's lines: of a twin, made when asked for."""
-        if id(mine) not in self._made:
-            return Recording()
-        _, arguments, drawn = self._made[id(mine)]
-        if id(mine) not in self._recordings:
-            recording = self._recordings[id(mine)] = Recording()
-            with torch.random.fork_rng(devices=[]), suppress(FaultFound):
-                torch.default_generator.set_state(drawn)
-                with recording:
-                    twin = self.make(**arguments)
-                recording.alias_tensors(*([vars(p) for p in m.modules()] for m in (twin, mine)))
-        return self._recordings[id(mine)]
-
     def operations(
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS
     ) -> list[Operation]:
         """Return the operations of forward that have a line."""
-        before = len(self._recording_of(mine).operations)  # of earlier runs too
+        before = len(self._recordings[mine].operations)  # of earlier runs too
         recording, _ = self.record(mine, x, weights)
         return [made for made in recording.operations[before:] if made.line is not None]
 
@@ -247,15 +217,6 @@ class Comparison:
         labeled = self.labeled_run(mine, x, weights)
         return first_difference(labeled) if labeled is not None else None
 
-    def difference(
-        self, mine: nn.Module, ours: nn.Module, x: Tensor, when: str = ""
-    ) -> Finding | None:
-        """Return where forward differs, if both results are not the same."""
-        weights = self.random_weights(ours)
-        if close(self.run(mine, x, weights, when=when), run(ours, x, weights), 1e-4):
-            return None
-        return self.first_difference(mine, x, weights) or Finding("result.differs")
-
     def usual_run(self, stopped: bool = False) -> LabeledRun | None:
         """Return the labelled usual run."""
         mine, ours = self.build()
@@ -278,7 +239,7 @@ class Comparison:
     def line_of_parameter(self, name: str) -> SourceLine | None:
         """Return the line of the constructor that last wrote a parameter, or that sets a part."""
         mine, _ = self.build()
-        recording = self._recording_of(mine)
+        recording = self._recordings[mine]
         parameters = dict(mine.named_parameters(remove_duplicate=False))
         number = recording.number_of(parameters[name]) if name in parameters else None
         if number is not None and recording.operations[number].line is not None:
@@ -309,15 +270,7 @@ class Comparison:
         """Return the line that drops something, the last one if there are several."""
         made = self.operations(mine, x, weights)
         drops = [o for o in made if RANDOM.search(o.name) or o.name.startswith("scaled_dot")]
-        if not drops or not drops[-1].name.startswith(("rand", "bern")):
-            return drops[-1].line if drops else None
-        reached = {drops[-1].number}  # by hand: the line at which the weights meet the pattern
-        for later in made:
-            if reached.intersection(later.parents):
-                if not reached.issuperset(later.parents):
-                    return later.line
-                reached.add(later.number)
-        return drops[-1].line
+        return drops[-1].line if drops else None
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:

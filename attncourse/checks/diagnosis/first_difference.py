@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from attncourse.checks.diagnosis import layout_causes as layout
 from attncourse.checks.diagnosis import score_causes as scores
-from attncourse.checks.diagnosis.labeled_run import ASSIGNS, PARTS, RANDOM, LabeledRun
+from attncourse.checks.diagnosis.labeled_run import PARTS, RANDOM, LabeledRun
 from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import Operation
 
@@ -27,15 +27,12 @@ def numbers_drawn(run: LabeledRun, operation: Operation) -> Finding | None:
 ALWAYS: tuple[Cause, ...] = (
     numbers_drawn,
     scores.nan_of_a_mask,
-    layout.heads_added,
     layout.another_order,
     layout.mixed_up,
-    layout.multiplied,
 )
 CAUSES: Mapping[str, tuple[Cause, ...]] = {  # by what comes in
     "scores": (
         scores.softmax_of_other_axes,
-        scores.wrong_keys_of_one_query,
         scores.mask_of_other_places,
         scores.nothing_masked,
         scores.wrong_scale,
@@ -43,9 +40,7 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {  # by what comes in
         scores.no_softmax,
     ),
     "all parts": (layout.tokens_before_heads, scores.another_attention),
-    "attn_weights": (scores.weights_and_others,),
     "parts": (scores.another_attention, layout.tokens_before_heads, scores.another_product),
-    "result": (layout.out_proj_again,),
 }
 
 
@@ -53,12 +48,12 @@ def stage(names: set[str]) -> str:
     """Return what comes into an operation, by the names of the quantities."""
     if set(PARTS) <= names:
         return "all parts"
-    for name in ("scores", "steps of softmax", "attn_weights"):
+    for name in ("scores", "attn_weights"):
         if name in names:
             return name
-    if names and names <= set(PARTS):
+    if names <= set(PARTS):
         return "parts"
-    return next((name for name in ("context_vec", "result") if name in names), "".join(names))
+    return next(name for name in ("context_vec", "result", "x") if name in names)
 
 
 def cause(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -78,7 +73,6 @@ def cause(run: LabeledRun, operation: Operation) -> Finding | None:
 MAKES = {
     "x": "queries, keys or values, each by its own layer",
     "scores": "attention weights, the softmax of the masked and scaled scores over the keys",
-    "steps of softmax": "attention weights, the softmax over the keys",
     "all parts": "context vectors",
     "parts": "scores, queries times keys for each head",
     "attn_weights": "context vectors, attention weights times values for each head",
@@ -89,11 +83,8 @@ MAKES = {
 
 def observed(run: LabeledRun, operation: Operation, known: str) -> Finding:
     """Return what is seen of an operation: what comes in is right, and what comes out is not."""
-    names = sorted(run.names(operation), key=[*run.named].index)
-    projects = known == "x" and any(run.parameter_name(n) for n in operation.parents)
-    softmax = known == "scores" and scores.takes_softmax(run, operation)
-    code = "changed" if len(names) == 1 and not projects and not softmax else "wrong"
-    return run.at(operation, code, name=names[0], names=tuple(names), makes=MAKES.get(known, ""))
+    names = tuple(sorted(run.names(operation), key=[*run.named].index))
+    return run.at(operation, "wrong", names=names, makes=MAKES[known])
 
 
 def first_difference(run: LabeledRun) -> Finding | None:
@@ -106,7 +97,6 @@ def first_difference(run: LabeledRun) -> Finding | None:
             if parent not in bad and not run.is_good(parent) and parent in run.labels:
                 bad.add(parent)
                 new.append(parent)
-    bad -= {number for number in bad if _is_partly_filled(run, number)}
     for number in sorted(bad):
         if not bad.intersection(run.operations[number].parents):
             found = cause(run, run.operations[number])
@@ -130,18 +120,3 @@ def first_difference_before_an_error(run: LabeledRun) -> Finding | None:
 
 
 BEFORE_AN_ERROR = ("split", "scores", "values", "merge", "order", "parts")
-
-
-def _is_partly_filled(run: LabeledRun, number: int) -> bool:
-    """Return whether parts of a tensor are set here that begins empty."""
-    operation = run.operations[number]
-    if operation.name not in ASSIGNS or number == run.result:
-        return False
-    again = (later for later in run.operations if later.parents[:1] == (number,))
-    if any(run.is_good(n) for n in operation.parents[:1]) or not any(
-        later.name in ASSIGNS for later in again
-    ):
-        return False
-    while operation.name in ASSIGNS and operation.parents:
-        operation = run.operations[operation.parents[0]]
-    return operation.number not in run.from_x

@@ -126,13 +126,6 @@ class LabeledRun:
                 (n for n in before if (f := self.labels.get(n)) and f.name == name), None
             )
 
-    def parameter_name(self, number: int) -> str:
-        """Return the name of the parameter that an operation only copies or turns."""
-        operation = self.operations[number]
-        while operation.parents and number not in self.from_x:
-            operation = self.operations[operation.parents[0]]
-        return operation.name if operation.given else ""
-
     def line_of(self, operation: Operation) -> SourceLine | None:
         """Return the line of an operation, or of the nearest one before it that has a line."""
         while operation.line is None and operation.parents:
@@ -163,14 +156,10 @@ class LabeledRun:
             again = find(values.double() / factor, plain) if factor else None
             if again is not None and again.in_order:
                 return scaled(again, factor)
-        names = {before.name for before in parents.values()}
-        factors = [before.factor for before in parents.values()]
-        if names == {"queries", "keys"} and len(factors) == 2:
-            again = self._with_factor(values, "scores", factors[0] * factors[1])
-            return again if again is not None and again.in_order else label
-        if names == {"scores"} or (label is None and len(parents) == 1):
+        if label is None and len(parents) == 1:
             # a cut, a turn or a mask of something that is scaled
-            return self._with_factor(values, next(iter(names)), factors[0]) or label
+            before = next(iter(parents.values()))
+            return self._with_factor(values, before.name, before.factor)
         return label
 
     def _with_factor(self, values: Tensor, name: str, factor: float) -> Match | None:
@@ -219,17 +208,13 @@ def holds(tensor: Tensor, right: Tensor) -> bool:
 
 def made_at(run: LabeledRun, number: int) -> Operation:
     """Return the operation that cut or turned a quantity last, of those that have a line."""
-    while True:  # go back over what leaves each number in its place, such as a factor
-        label, before = run.labels.get(number), run.parents(run.operations[number])
+    operation, label = run.operations[number], run.labels.get(number)
+    while label is not None and operation.name not in TURNS:
+        before = run.parents(operation)
         held = run.labels.get(before[0]) if len(before) == 1 else None
-        if label is None or held is None or label.layout is None:
+        if held is None or (held.name, held.layout) != (label.name, label.layout):
             break
-        same = (held.name, held.layout) == (label.name, label.layout)
-        if run.operations[number].name in TURNS or not same:
-            break
-        if any(not held.index[axis].equal(label.index[axis]) for axis in label.index):
-            break
-        number = before[0]
-    while run.operations[number].line is None and run.operations[number].parents:
-        number = run.operations[number].parents[0]
-    return run.operations[number]
+        operation, label = run.operations[before[0]], held
+    while operation.line is None and operation.parents:
+        operation = run.operations[operation.parents[0]]
+    return operation

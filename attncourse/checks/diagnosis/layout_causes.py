@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from attncourse.checks.diagnosis.labeled_run import PARTS, LabeledRun, holds, made_at
+from attncourse.checks.diagnosis.labeled_run import PARTS, LabeledRun, made_at
 from attncourse.checks.diagnosis.quantities import Match
 from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import Operation
@@ -17,7 +17,7 @@ from attnlib.functional import merge_heads
 def misplaced(run: LabeledRun, operation: Operation) -> Match | None:
     """Return what an operation made of a quantity that came in right, if it left its place."""
     made = run.labels.get(operation.number)
-    names = run.names(operation) - {"scores", "attn_weights", "steps of softmax"}
+    names = run.names(operation) - {"scores", "attn_weights"}
     if made is None or made.in_order or made.name not in names:
         return None
     return made
@@ -48,10 +48,7 @@ def another_order(run: LabeledRun, operation: Operation) -> Finding | None:
         return None
     what, how = made.moved
     where, parents = operation, run.parents(operation)
-    if how == "alternating" and len(parents) == 1:
-        layout = "".join((run.labels[parents[0]] or made).layout or ())
-        where = operation if layout in ("bthd", "bhtd") else made_at(run, parents[0])
-    elif "repeated" in how and len(parents) > 1:  # the line that makes the same head each time
+    if "repeated" in how and len(parents) > 1:  # the line that makes the same head each time
         where = run.operations[parents[-1]]
     return run.at(where, "order", name=made.name, what=what, how=how)
 
@@ -81,36 +78,6 @@ def odd_one_out(run: LabeledRun) -> Finding | None:
     return None
 
 
-def multiplied(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find a quantity that is multiplied by a number, as nothing in attention is."""
-    made = run.labels.get(operation.number)
-    if made is None or not made.in_order or made.name not in run.names(operation):
-        return None
-    if made.name == "attn_weights" and abs(made.factor - run.root) < 1e-4:
-        return run.at(operation, "scale.twice", name="scores")
-    return run.at(operation, "multiplied", name=made.name, factor=made.factor)
-
-
-def heads_added(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find heads that are added or averaged number by number."""
-    right = run.right("context_vec")
-    if right.shape[1] == 1:
-        return None
-    held = [label for label in run.held(operation).values() if label.name == "context_vec"]
-    heads = {int(label.index["h"]) for label in held if label.index["h"].numel() == 1}
-    meet = len(heads) > 1 and operation.values.numel() == right[:, 0].numel()
-    together = right.mean(dim=1), right.sum(dim=1), right.amax(dim=1)
-    if meet or any(holds(operation.values, made) for made in together):
-        return run.at(operation, "merge.added")
-    return None
-
-
-def out_proj_again(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find an output projection of what is already projected."""
-    again = any("out_proj" in run.parameter_name(n) for n in operation.parents)
-    return run.at(operation, "out_proj.twice") if again else None
-
-
 def ends_too_early(run: LabeledRun) -> Finding | None:
     """Find a result that is right as far as it goes, and not the end."""
     label, operation = run.labels[run.result], run.operations[run.result]
@@ -122,23 +89,3 @@ def ends_too_early(run: LabeledRun) -> Finding | None:
     if target == "result" and label.name == "context_vec":
         return run.at(operation, "out_proj.missing")
     return run.at(operation, "result.other", name=label.name)
-
-
-def shape_of_the_result(run: LabeledRun) -> Finding | None:
-    """Return why a result has another shape, where its numbers are context vectors."""
-    operation, label = run.operations[run.result], run.labels.get(run.result)
-    if added := heads_added(run, operation):
-        return added
-    if label is None or label.layout is None:
-        return None
-    if label.name not in ("context_vec", "result"):
-        return run.at(operation, "result.other", name=label.name)
-    if run.num_heads == 1 or label.name != "context_vec":
-        return None
-    heads = sorted(set(label.index["h"].flatten().tolist()))
-    if len(heads) < run.num_heads:
-        return run.at(operation, "heads.missing", heads=tuple(heads), num_heads=run.num_heads)
-    for dim, axes in enumerate(label.layout):
-        if "h" in axes and "d" not in axes:
-            return run.at(operation, "merge.axis", dim=dim)
-    return None

@@ -8,9 +8,7 @@ each of its dimensions has a meaning, or the numbers are mixed up.
 
 from __future__ import annotations
 
-import bisect
 import itertools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,10 +23,9 @@ MASKED = -1000.0  # A score below this is a masked one. True scores here are bel
 # float32 results differ from the float64 quantities by up to about 1e-6 of the largest number.
 # Two numbers of one quantity are rarely as near to each other as 2e-5.
 TOLERANCE = 2e-5
-# A tensor holds a quantity only if the first SAMPLE of its telling numbers are among those of the
-# quantity. This cheap test rejects nearly all pairs. Among the FIRST numbers of masked scores or
+# The first SAMPLE numbers are looked up before all of a tensor. Among so many of masked scores or
 # weights enough are no zeros.
-FIRST, SAMPLE = 64, 6
+SAMPLE = 64
 # At least this share of all telling numbers must be among those of the quantity: a few in a
 # thousand may be rounded further than TOLERANCE.
 SHARE_FOUND = 0.98
@@ -64,31 +61,21 @@ class Quantity:
         return numbers, order
 
     @cached_property
-    def numbers(self) -> list[float]:
-        """All numbers in order."""
-        return self.table[0].tolist()
-
-    @cached_property
     def tolerance(self) -> float:
         """How far off a number may be."""
         return TOLERANCE * max(1.0, float(self.values[self.values.isfinite()].abs().max()))
 
-    def may_hold(self, numbers: list[float]) -> bool:
-        """Return whether the first numbers that tell something are among those of the quantity."""
-        told = (n for n in numbers if self.tells(n))
-        return all(map(self._is_near, itertools.islice(told, SAMPLE)))
+    def look_up(self, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return which numbers tell something, which of them are found, and where.
 
-    def tells(self, number: float) -> bool:
-        """Return whether a number is not one that occurs anywhere, such as 0 and 1."""
-        hides = self.axes == "bhij" and number < MASKED
-        off = min(abs(number), abs(number - 1))
-        return off > self.tolerance and math.isfinite(number) and not hides
-
-    def _is_near(self, number: float) -> bool:
-        place = bisect.bisect(self.numbers, number)
-        return any(
-            abs(n - number) <= self.tolerance for n in self.numbers[max(place - 1, 0) : place + 1]
-        )
+        0 and 1 occur anywhere, and a masked score tells nothing.
+        """
+        numbers, order = self.table
+        known = tensor.isfinite()
+        known &= (tensor.abs() > self.tolerance) & ((tensor - 1).abs() > self.tolerance)
+        place, off = _nearest(tensor.flatten(), numbers)
+        told = known & (off <= self.tolerance).view(tensor.shape)
+        return known, told, order[place].view(tensor.shape)
 
 
 @dataclass(frozen=True)
@@ -150,16 +137,6 @@ def quantities(
     masked = (root * scores).masked_fill(causal_mask(x.shape[1]), -torch.inf)
     attn_weights = masked.softmax(dim=-1)
     context_vec = attn_weights @ values
-    shifted = masked - masked.amax(dim=-1, keepdim=True)
-    rows = (
-        masked.amax(dim=-1),
-        masked.exp().sum(dim=-1),
-        shifted.exp().sum(dim=-1),
-        masked.logsumexp(dim=-1),
-        (root * scores).amax(dim=-1),
-    )
-    square = shifted, shifted.exp(), masked.exp(), masked.log_softmax(dim=-1)
-    steps = _alike("steps of softmax", "bhij", *square) + _alike("steps of softmax", "bhi", *rows)
     named = {
         "x": _alike("x", "btc", x),
         "queries": _plain_and_scaled("queries", "bhtd", queries, root),
@@ -168,7 +145,6 @@ def quantities(
         "scores": _plain_and_scaled("scores", "bhij", scores, root),
         "attn_weights": _alike("attn_weights", "bhij", attn_weights),
         "context_vec": _alike("context_vec", "bhtd", context_vec),
-        "steps of softmax": steps,
     }
     if "out_proj.weight" in weights:
         weight, bias = (
@@ -189,18 +165,16 @@ def _plain_and_scaled(name: str, axes: str, values: Tensor, root: float) -> tupl
 
 def find(tensor: Tensor, quantity: Quantity) -> Match | None:
     """Return how a tensor holds a quantity, or None if its numbers are others."""
-    if not quantity.may_hold(tensor.flatten()[:FIRST].tolist()):
-        return None  # so it is with most, and this is quick
     tensor = tensor.double()
     if quantity.axes == "bhij":
         tensor = torch.where(tensor < MASKED, -torch.inf, tensor)
-    (table, order), tolerance = quantity.table, quantity.tolerance
-    known = tensor.isfinite() & (tensor.abs() > tolerance) & ((tensor - 1).abs() > tolerance)
-    place, off = _nearest(tensor.flatten(), table)
-    told = known & (off <= tolerance).view(tensor.shape)
-    if not told.any() or told.sum() < SHARE_FOUND * known.sum():
+    for some in (tensor.flatten()[:SAMPLE], tensor):  # a sample is quick, and rejects most pairs
+        known, told, place = quantity.look_up(some)
+        if told.sum() < SHARE_FOUND * known.sum():
+            return None
+    if not told.any():
         return None
-    origin = _unravel(order[place].view(tensor.shape), quantity.values.shape)
+    origin, tolerance = _unravel(place, quantity.values.shape), quantity.tolerance
     layout = [""] * tensor.ndim
     index, seen = {}, {}
     for axis, size, where in zip(quantity.axes, quantity.values.shape, origin, strict=True):
@@ -271,30 +245,22 @@ def _along(
     """
     places, count = torch.where(told, where.double(), torch.nan), int(told.sum())
     dims = [dim for dim in range(where.ndim) if where.shape[dim] > 1]
-    ways = [(None, _middle, share), *((dim, _largest, 1.0) for dim in dims)]
-    for dim, known_of, least in (*ways, *((dim, _middle, share) for dim in dims)):
+    for dim in (None, *dims):
         rows = (
             places.reshape(1, -1)
             if dim is None
             else places.movedim(dim, 0).reshape(where.shape[dim], -1)
         )
-        known = known_of(rows)
-        if int((rows == known[:, None]).sum()) >= least * count:
+        known = rows.nanmedian(dim=1).values  # a number may be near another by chance
+        if int((rows == known[:, None]).sum()) >= share * count:
             shape = [1] * where.ndim
             if dim is not None:
                 shape[dim] = -1
-            index = _fill(known, size).long().clamp(0, size - 1)
+            # rows that tell nothing, as one weight of 1 does, are at their own place
+            own = torch.arange(len(known), dtype=known.dtype)
+            index = torch.where(known.isnan(), own, known).long().clamp(0, size - 1)
             return dim, index.view(shape), ~known.isnan()
     return None
-
-
-def _largest(rows: Tensor) -> Tensor:
-    largest = rows.nan_to_num(-1.0).amax(dim=1)
-    return torch.where(largest < 0, torch.nan, largest)
-
-
-def _middle(rows: Tensor) -> Tensor:  # slow, but a number may be near another by chance
-    return rows.nanmedian(dim=1).values
 
 
 def _kept(quantity: Quantity, origin: list[Tensor], told: Tensor) -> str:
@@ -302,22 +268,6 @@ def _kept(quantity: Quantity, origin: list[Tensor], told: Tensor) -> str:
     sizes = quantity.values.shape
     parts = zip(quantity.axes, origin, sizes, strict=True)
     return "".join(a for a, where, size in parts if _along(where, told, size, SHARE_FOUND))
-
-
-def _fill(known: Tensor, size: int) -> Tensor:
-    """Give rows that tell nothing, as one weight of 1 does, the place that the others leave."""
-    unknown = known.isnan()
-    if not unknown.any():
-        return known
-    if unknown.all():
-        return torch.zeros_like(known)
-    places = torch.arange(len(known), dtype=torch.float64)
-    seen = (~unknown).nonzero().flatten()
-    step = 1.0
-    if len(seen) > 1:
-        step = float((known[seen[1]] - known[seen[0]]) / (seen[1] - seen[0]))
-    line = known[seen[0]] + step * (places - seen[0])
-    return torch.where(unknown, line.round().clamp(0, size - 1), known)
 
 
 def _how_moved(axes: str, places: list[Tensor], seen: list[Tensor]) -> str | None:
@@ -332,8 +282,7 @@ def _how_moved(axes: str, places: list[Tensor], seen: list[Tensor]) -> str | Non
             code = code * 1000 + index[place]
         if bool((code.diff() >= 0).all()):
             order = "".join(axes[place] for place in some)
-            alternates = order == "dh" and int(index[axes.index("h")].max()) > 0
-            return "alternating" if alternates else None
+            return "in another order" if order == "dh" else None
     if axes == "d" and len(set(index[0].tolist())) < len(index[0]):
         return "those of one head, repeated"
     if "h" in axes and len(axes) > 1 and len({*index[axes.index("h")].tolist()}) == 1:

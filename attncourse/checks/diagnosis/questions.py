@@ -1,7 +1,4 @@
-"""The questions about what forward computes. Each returns what is wrong, or None.
-
-examine has them in order. Those about dropout are in training.
-"""
+"""The questions about a class, in the order of examine. Each returns what is wrong, or None."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from torch import Tensor, nn
 
 from attncourse.checks.diagnosis.comparison import (
     CONTEXT_LENGTH,
+    D_IN,
     DROPOUT,
     HEAD_DIM,
     NUM_TOKENS,
@@ -22,17 +20,13 @@ from attncourse.checks.diagnosis.comparison import (
     Comparison,
     close,
 )
-from attncourse.checks.diagnosis.labeled_run import RANDOM
 from attncourse.checks.findings import Finding
 from attncourse.checks.safe_run import FaultFound, call, draw, has_own_lines, run
 from attncourse.tracing.operations import Operation, SourceLine
-from attncourse.tracing.tracer import statements_of, trace
+from attncourse.tracing.tracer import statements_of
 from attnlib.functional import causal_mask
-from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.modules import MultiHeadAttention
 
-# A forward that makes fewer tensors has only been begun: queries, keys, values, scores, weights
-FULL_ATTEMPT = 5
-MANY_TOKENS = 67  # longer than any context_length that a lesson writes into a mask by hand
 FAR = 1e6  # how far apart scores are: further than the numbers that people mask with
 
 
@@ -54,10 +48,6 @@ def it_returns_something(pair: Comparison) -> Finding | None:
     forward = inspect.unwrap(type(mine).forward).__code__
     if not has_own_lines(forward):
         return Finding("stub")
-    made = [step for step in trace(mine, x).steps if step.change != "given"]
-    # The forward of a stack needs a single line. In it, what is made may get no name.
-    if made and len(made) < FULL_ATTEMPT and pair.right is not MultiHeadAttentionWrapper:
-        return Finding("stub.return", None, {"name": made[-1].name})
     name, statements = statements_of(forward)
     end = statements[max(statements)]
     return Finding("result.none", SourceLine(name, end.line, end.text))
@@ -78,7 +68,10 @@ def it_has_the_parameters(pair: Comparison) -> Finding | None:
         have = dict(mine.named_parameters())
         for name, given in pair.make.fit(mine, dict(ours.named_parameters())).items():
             if have[name].shape != given.shape:
-                return _wrong_shape(pair, name, have[name], given)
+                sizes = pair.sizes()
+                shapes = {"have": tuple(have[name].shape), "want": tuple(given.shape)}
+                facts = {"name": name, **shapes, "sizes": sizes}
+                return Finding("parameters.shape", pair.line_of_parameter(name), facts)
     return None
 
 
@@ -101,24 +94,12 @@ def _wrong_names(
 
     right = dict(ours.named_parameters())
     names = pair.make.parameter_names(mine, right)
-    trained = {name: p for name, p in mine.named_parameters() if p.requires_grad}
-    once = dict(mine.named_parameters())
-    everything = dict(mine.named_parameters(remove_duplicate=False))
+    trained = [name for name, p in mine.named_parameters() if p.requires_grad]
     missing = [name for name in right if name not in names]
     extra = [name for name in trained if name not in names.values()]
-    for name in dict.fromkeys(names.values()):
-        if name not in once:
-            twin = next(n for n, p in once.items() if p is everything[name])
-            own = "heads" if name.startswith("heads.") else name.split(".")[-2]
-            line = pair.text.line_with(rf"self\.{own}\b[^=]*=(?!=)")
-            return Finding("parameters.shared", line, {"name": name, "twin": twin})
-        if not everything[name].requires_grad:
-            return of("parameters.frozen", name)
     for name, value in vars(mine).items() if missing else ():
-        inside = value.values() if isinstance(value, dict) else value
-        plain = isinstance(value, (list, tuple, dict)) and name != "_modules"
-        if plain and any(isinstance(one, nn.Module) for one in inside):
-            return of("parameters.plain-list", name, plain=type(value).__name__)
+        if isinstance(value, (list, tuple)) and any(isinstance(one, nn.Module) for one in value):
+            return of("parameters.plain-list", name)
     biases = [
         n for n in extra if "bias" in n and n.removesuffix("bias") + "weight" in names.values()
     ]
@@ -127,12 +108,6 @@ def _wrong_names(
     if qkv_bias and any("bias" in name for name in missing):
         weight = missing[0].replace("bias", "weight")
         return of("parameters.bias-never", names.get(weight, weight))
-    made, asked = (
-        len({name.split(".")[1] for name in some if name.startswith("heads.")})
-        for some in (trained, right)
-    )
-    if made and made != asked:
-        return of("heads.count", "heads", have=made, want=asked)
     if missing:
         part = missing[0].rpartition(".")[0]
         named = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
@@ -144,56 +119,7 @@ def _wrong_names(
     return of("parameters.extra", extra[0]) if extra else None
 
 
-def _wrong_shape(pair: Comparison, name: str, have: Tensor, want: Tensor) -> Finding:
-    sizes = {k: v for k, v in pair.sizes().items() if k.startswith("d_") or "head" in k}
-    facts = {"name": name, "have": tuple(have.shape), "want": tuple(want.shape), "sizes": sizes}
-    return Finding("parameters.shape", pair.line_of_parameter(name), facts)
-
-
-def initial_values(pair: Comparison) -> Finding | None:
-    """New modules differ from one another, and their projections are random."""
-    torch.default_generator.manual_seed(5)
-    mine, ours = pair.build()
-    torch.default_generator.manual_seed(6)
-    other, _ = pair.build()
-    names = pair.make.parameter_names(mine, dict(ours.named_parameters())).values()
-    twins = dict(other.named_parameters())
-    matrices = {n: p.detach() for n, p in mine.named_parameters() if n in names and p.ndim == 2}
-    before: dict[str, Tensor] = {}
-    for name, matrix in matrices.items():
-        alike = [n for n, m in before.items() if m.shape == matrix.shape and m.equal(matrix)]
-        before[name] = matrix
-        if not 1e-6 < float(matrix.std()) < 20:  # nn.Linear draws them below 1
-            how = f"are {matrix.flatten()[0]:.4g} and the like at the beginning"
-        elif matrix.equal(twins[name]):
-            how = "are the same in each new module"
-        elif alike:
-            how = f"are those of {alike[0]} at the beginning"
-        else:
-            continue
-        return Finding("init.values", pair.line_of_parameter(name), {"name": name, "how": how})
-    return None
-
-
 # What it computes
-
-
-def two_runs(pair: Comparison) -> Finding | None:
-    """The same module on the same x, in eval, without dropout: nothing may be random."""
-    mine, ours = pair.build()
-    weights, x = pair.random_weights(ours), pair.usual_x()
-    torch.default_generator.manual_seed(1)
-    first = pair.run(mine, x, weights)
-    torch.default_generator.manual_seed(2)
-    second = pair.run(mine, x, weights)
-    if first.equal(second) or (first.isnan() & second.isnan() | (first == second)).all():
-        return None
-    drawn = [o for o in pair.operations(mine, x, weights) if RANDOM.search(o.name)]
-    if not drawn:
-        where = pair.first_difference(mine, x, weights)  # the third call
-        return Finding("state", where.line if where else None)
-    code = "dropout.eval" if "dropout" in drawn[0].name else "random"
-    return Finding(code, drawn[0].line, {"operation": drawn[0].name})
 
 
 def the_whole(pair: Comparison) -> Finding | None:
@@ -208,7 +134,7 @@ def the_whole(pair: Comparison) -> Finding | None:
         usual = B, NUM_TOKENS
         shapes = usual, usual, (1, 1), (B, CONTEXT_LENGTH), (1, NUM_TOKENS)
         for seed, (b, num_tokens) in enumerate(shapes, start=1):  # twice alike, of other tokens
-            kept = draw(b, num_tokens, pair.d_in(), seed=seed)
+            kept = draw(b, num_tokens, D_IN, seed=seed)
             if num_tokens == CONTEXT_LENGTH:
                 kept[:, 1] = 0  # a token of zeros is one like any other
             kept.requires_grad_()
@@ -217,13 +143,9 @@ def the_whole(pair: Comparison) -> Finding | None:
             want = run(ours, kept, weights)
             if not close(have, want, 1e-4):
                 return _difference(pair, mine, x.detach(), weights, want, options)
-            try:
-                wrong = _wrong_gradient(have, want, {"x": kept, **weights})
-            except RuntimeError as error:  # of a tensor that was overwritten in place, or kept
-                second = "second time" in str(error)
-                return Finding("state" if second else "gradient.in-place")
+            wrong = _wrong_gradient(have, want, {"x": kept, **weights})
             if wrong is not None:
-                return wrong.at(_line_without_gradient(pair, mine, x, weights))
+                return wrong
     return None
 
 
@@ -245,10 +167,13 @@ def _difference(
 def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) -> Finding | None:
     if not have.requires_grad:
         return Finding("gradient", None, {"name": "any parameter"})
-    gradients = [
-        torch.autograd.grad(result.square().sum(), list(inputs.values()), allow_unused=True)
-        for result in (have, want)
-    ]
+    try:
+        gradients = [
+            torch.autograd.grad(result.square().sum(), list(inputs.values()), allow_unused=True)
+            for result in (have, want)
+        ]
+    except RuntimeError:  # a tensor that backward needs was overwritten in place
+        return Finding("gradient", None, {"name": "any parameter"})
     largest = max(1.0, *(float(right.abs().max()) for right in gradients[1]))
     for name, mine, right in zip(inputs, *gradients, strict=True):
         if mine is None or not close(mine, right, 1e-4 * largest):
@@ -256,68 +181,33 @@ def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) ->
     return None
 
 
-def _line_without_gradient(
-    pair: Comparison, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
-) -> SourceLine | None:
-    """Return the first line of which the inputs record for gradients, and the result does not."""
-    recording, _ = pair.record(mine, x, weights)
-    for operation in recording.operations[recording.number_of(x) or 0 :]:
-        before = any(recording.operations[n].grad for n in operation.parents)
-        own = operation.line is not None and operation.line.function in pair.text.trees
-        made = operation.values.is_floating_point() and not operation.name.endswith("_like")
-        if own and made and before and not operation.grad:
-            return operation.line
-    return None
-
-
 def many_tokens(pair: Comparison) -> Finding | None:
-    """A text longer than context_length, and a longer context than usual."""
+    """A text longer than context_length: forward refuses it, or all its rows come out."""
     mine, _ = pair.build()
     x = pair.usual_x(num_tokens=CONTEXT_LENGTH + 2)
     with suppress(FaultFound):  # it may refuse
         if run(mine, x).shape[:2] != x.shape[:2]:
             cut = pair.first_line(mine, x, lambda o: o.values.shape[:2] == (B, CONTEXT_LENGTH))
             return Finding("length.cropped", cut)
-    modules = pair.build(context_length=MANY_TOKENS)
-    x = draw(1, MANY_TOKENS, pair.d_in(), seed=1)
-    try:
-        where = pair.difference(*modules, x, when=f"context_length={MANY_TOKENS}")
-    except FaultFound as found:
-        return found.finding.knowing(length=MANY_TOKENS)
-    return where and Finding("length", where.line, {"length": MANY_TOKENS})
+    return None
 
 
 def large_scores(pair: Comparison) -> Finding | None:
     """Scores far apart: what masks must be lower than any score, as -inf is."""
-    mine, _ = pair.build(1)
-    x = pair.marked_tokens(num_heads=1)
+    mine, _ = pair.build()
+    x = pair.marked_tokens()
     x[:, :, NUM_TOKENS] = 1  # one column is the same for all tokens
     for near, far in ((0.0, FAR), (-FAR, 0.0)):
-        W_query, W_key = torch.zeros(2, HEAD_DIM, pair.d_in(1))
-        W_query[0, NUM_TOKENS] = HEAD_DIM**0.5
-        W_key[0, :NUM_TOKENS] = far
-        W_key[0, 0] = near
-        matrices = {"W_query": W_query, "W_key": W_key}
-        first = pair.attn_weights_of(mine, x, 1, **matrices)[:, 0, 0, :NUM_TOKENS]
-        if (first[:, 1:] > 1e-3).any():
-            line = pair.first_line(mine, x, _is_filled, pair.weights(1))
+        W_query, W_key = torch.zeros(2, pair.width, D_IN)
+        first = slice(0, None, HEAD_DIM)  # the first row of each head
+        W_query[first, NUM_TOKENS] = HEAD_DIM**0.5
+        W_key[first, :NUM_TOKENS] = far
+        W_key[first, 0] = near
+        attn_weights = pair.attn_weights_of(mine, x, W_query=W_query, W_key=W_key)
+        if (attn_weights[:, :, 0, 1:NUM_TOKENS] > 1e-3).any():
+            line = pair.first_line(mine, x, _is_filled, pair.weights())
             return Finding("mask.not-low", line, {"far": FAR})
-        if first.isnan().any():
-            pair.note("note.scores")
-            return None
-    mine, ours = pair.build()
-    weights = {
-        name: weight * (20 if "W_value" not in name and "out" not in name else 1)
-        for name, weight in pair.random_weights(ours).items()
-    }
-    x = pair.usual_x()
-    have = pair.run(mine, x, weights)
-    if have.isnan().any():
-        pair.note("note.scores")
-    if close(have, run(ours, x, weights), 2e-3) or have.isnan().any():
-        return None
-    where = pair.first_difference(mine, x, weights)
-    return Finding("scores.large", where.line if where else None)
+    return None
 
 
 def _is_filled(operation: Operation) -> bool:
@@ -326,6 +216,74 @@ def _is_filled(operation: Operation) -> bool:
     if values.shape[-2:] != (NUM_TOKENS, NUM_TOKENS) or not values.is_floating_point():
         return bool(operation.parents and values.is_floating_point() and (values < -15).any())
     return bool((values[..., causal_mask(NUM_TOKENS)] < -15).all())
+
+
+# Dropout
+
+
+def dropout_in_eval(pair: Comparison) -> Finding | None:
+    """In eval nothing may be dropped."""
+    mine, ours = pair.build(dropout=DROPOUT)
+    calm, _ = pair.build()
+    weights, x = pair.random_weights(ours), pair.usual_x()
+    if close(pair.run(mine, x, weights), pair.run(calm, x, weights)):
+        return None
+    if line := pair.line_of_dropout(mine, x, weights):
+        return Finding("dropout.eval", line)
+    return pair.first_difference(mine, x, weights) or Finding("dropout.eval")
+
+
+def _in_training(pair: Comparison) -> tuple[nn.Module, Tensor, Tensor, Tensor]:
+    """Return a module in training, its input, and its attention weights in eval and in training."""
+    calm_module, _ = pair.build(dropout=DROPOUT)
+    mine, _ = pair.build(training=True, dropout=DROPOUT)
+    x = pair.marked_tokens(b=8)
+    calm = pair.attn_weights_of(calm_module, x)
+    torch.default_generator.manual_seed(3)
+    return mine, x, calm, pair.attn_weights_of(mine, x)
+
+
+def something_is_dropped(pair: Comparison) -> Finding | None:
+    """In training with dropout the attention weights change."""
+    mine, x, calm, dropped = _in_training(pair)
+    if not dropped.equal(calm):
+        return None
+    line = pair.line_of_dropout(mine, x, pair.weights())
+    return Finding("dropout.none", line or _line_of_the_weights(pair))
+
+
+def _line_of_the_weights(pair: Comparison) -> SourceLine | None:
+    """Return the line that makes the weights."""
+    labeled = pair.usual_run()
+    made = {label.name: n for n, label in labeled.labels.items() if label} if labeled else {}
+    number = made.get("attn_weights", made.get("context_vec"))
+    return labeled.operations[number].line if labeled and number is not None else None
+
+
+def each_weight_is_dropped_or_grown(pair: Comparison) -> Finding | None:
+    """In training a weight is 0, or divided by 1 - p."""
+    mine, x, calm, dropped = _in_training(pair)
+    survived = dropped != 0
+    wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
+    repeats = dropped.shape[-1] - NUM_TOKENS  # columns that copy the first ones
+    alike = survived[..., :repeats].equal(survived[..., NUM_TOKENS:])
+    if not wrong.any() and alike:
+        return None
+    line = pair.line_of_dropout(mine, x, pair.weights())
+    if not wrong.any():
+        return Finding("dropout.values", line)
+    factors = (dropped[wrong] / calm[wrong]).nan_to_num(0.0)
+    factor, kept = float(factors[0]), survived[calm != 0].float().mean()
+    if not close(factors, torch.full_like(factors, factor), 1e-4):
+        sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
+        again = (((sums - 1).abs() < 1e-4) | ~(sums > 0)).all()
+        if again and kept < 1 - DROPOUT / 2:  # what is left was divided by its sum
+            made = pair.operations(mine, x, pair.weights())
+            line = next((o.line for o in made[::-1] if "div" in o.name), line)
+        return Finding("dropout.place", line)
+    if abs(factor - (1 - DROPOUT) ** -2) < 1e-4:
+        return Finding("dropout.twice", line)
+    return Finding("dropout.share", line, {"p": DROPOUT})
 
 
 # Other devices and dtypes: no exercise asks for them, so what is found is a note
@@ -344,22 +302,19 @@ def another_device(pair: Comparison) -> Finding | None:
             line = pair.text.line_with(rf"self\.{name}\b[^=]*=(?!=)")
             return Finding("mask.no-buffer", line, {"name": name})
     for one in made:
-        if not one.parents and one.values.ndim and not _has_device(one.arguments):
+        has_device = any(isinstance(argument, torch.device) for argument in one.arguments)
+        if not one.parents and one.values.ndim and not has_device:
             pair.note("note.device", line=one.line)
     return None
-
-
-def _has_device(arguments: tuple[Any, ...]) -> bool:
-    return any(isinstance(one, torch.device) for one in arguments)
 
 
 def uneven_heads(pair: Comparison) -> Finding | None:
     """A number of heads that does not divide d_out is refused."""
     if pair.right is MultiHeadAttention:
-        sizes = {"d_out": pair.width() + 1, "num_heads": pair.num_heads}
+        sizes = {"d_out": pair.width + 1, "num_heads": pair.num_heads}
         with suppress(FaultFound):
-            mine = pair.make(**{**pair.arguments(), **sizes, "d_in": pair.width() + 1})
-            run(mine, draw(B, NUM_TOKENS, pair.width() + 1))
+            mine = pair.make(**{**pair.arguments(), **sizes, "d_in": pair.width + 1})
+            run(mine, draw(B, NUM_TOKENS, pair.width + 1))
             pair.note("note.divide", **sizes)
     return None
 

@@ -23,7 +23,6 @@ from attncourse.checks.diagnosis.labeled_run import (
     close_or_nan,
     divided,
     holds,
-    ratio_of,
 )
 from attncourse.checks.diagnosis.quantities import Match, find, find_any
 from attncourse.checks.findings import Finding
@@ -32,7 +31,6 @@ from attnlib.functional import causal_mask
 
 # What makes a mask: the line that is told is the nearest of these before the scores
 DRAWS = {"triu", "tril", "gt", "lt", "ge", "le", "__gt__", "__lt__", "__ge__", "__le__"}
-FILLERS = {"full", "full_like", "ones", "zeros", "mul", "__mul__", "rmul", "__rmul__", "new_full"}
 
 
 # What scores are when softmax takes them
@@ -49,18 +47,8 @@ def future_in(match: Match) -> Tensor:
     return (match.index["j"] > match.index["i"]).expand(masked_in(match).shape)
 
 
-def is_transposed(match: Match) -> bool:
-    """Return whether the rows of the last two dimensions are keys."""
-    layout = match.layout or ()
-    return "j" in layout and "i" in layout and layout.index("j") < layout.index("i")
-
-
 def what_is_wrong(run: LabeledRun, match: Match) -> str:
-    """Return what is wrong with scores that go into softmax: keys, mask, scale or nothing."""
-    if match.index["i"].numel() == 1 and match.index["j"].numel():  # the scores of one query
-        keys = match.index["j"].expand(masked_in(match).shape)[~masked_in(match)]
-        if set(keys.tolist()) != set(range(int(match.index["i"]) + 1)):
-            return "keys"
+    """Return what is wrong with scores that go into softmax: mask, scale or nothing."""
     if not masked_in(match).equal(future_in(match)):
         return "mask"
     return "scale" if abs(match.factor / run.root - 1) > NEAR else ""
@@ -78,35 +66,30 @@ def masked_pairs(run: LabeledRun, match: Match, masked: Tensor) -> Tensor | None
     return some.view(size, size).bool() if bool((some == every)[seen].all()) else None
 
 
+def softmax_axes(run: LabeledRun, operation: Operation) -> str | None:
+    """Return the axes along which an operation is the softmax of its scores, if it is one."""
+    number, before = run.the_scores(operation)
+    values, old = operation.values.double(), run.operations[number].values.double()
+    if before.layout is None or values.shape != old.shape:
+        return None
+    along = (axes for d, axes in enumerate(before.layout) if close_or_nan(values, old.softmax(d)))
+    return next(along, None)
+
+
 def takes_softmax(run: LabeledRun, operation: Operation) -> bool:
     """Return whether an operation takes its scores as softmax does, along the keys."""
-    number, before = run.the_scores(operation)
-    if before.layout is None:
-        return False
-    values, old = operation.values.double(), run.operations[number].values.double()
-    if values.shape == old.shape:
-        for dim, axes in enumerate(before.layout):
-            if close_or_nan(values, old.softmax(dim=dim)):
-                return axes == "j"
-        if values.isnan().any() and not old.isnan().any():
-            return bool(old.isneginf().any()) and bool(what_is_wrong(run, before))
-    name = operation.name.strip("_")
-    steps = ("exp", "max", "amax", "sub", "sigmoid", "tanh", "relu")
-    later = run.operations[operation.number + 1 :]
-    by_hand = name.startswith(steps) and not any("softmax" in made.name for made in later)
-    return "softmax" in name or by_hand
+    axes = softmax_axes(run, operation)
+    return "softmax" in operation.name if axes is None else axes == "j"
 
 
-def mask_maker(
-    run: LabeledRun, operation: Operation, names: set[str] = DRAWS | ASSIGNS
-) -> Operation | None:
-    """Return the last operation of some names that made what this one takes and is not from x."""
+def mask_maker(run: LabeledRun, operation: Operation) -> Operation | None:
+    """Return the last operation that drew the mask that this one takes."""
     new, seen = [n for n in operation.parents if n not in run.from_x], set[int]()
     while new:
         number = max(new)
         new.remove(number)
         made = run.operations[number]
-        if made.line is not None and {made.name, made.name.rstrip("_")} & names:
+        if made.line is not None and {made.name, made.name.rstrip("_")} & (DRAWS | ASSIGNS):
             return made
         if number not in seen:
             seen.add(number)
@@ -122,12 +105,6 @@ def another_attention(run: LabeledRun, operation: Operation) -> Finding | None:
     if "attention" not in operation.name and not run.names(operation) >= set(PARTS):
         return None
     q, k, v = (run.right(name) for name in PARTS)
-    future = causal_mask(q.shape[-2])
-    for given in itertools.product(PARTS, repeat=3):
-        a, b, c = map(run.right, given)
-        weights = (run.root * a @ b.mT).masked_fill(future, -torch.inf).softmax(dim=-1)
-        if given != PARTS and any(holds(operation.values, made) for made in (weights @ c, weights)):
-            return run.at(operation, "parts.swapped", given=given)
     carried = math.prod(label.factor for label in run.held(operation).values())
     factors = dict.fromkeys([run.root, carried * run.root, carried, 1.0, *wrong_scales(run)])
     for factor, (code, mask) in itertools.product(factors, _wrong_masks(q.shape[-2])):
@@ -137,8 +114,6 @@ def another_attention(run: LabeledRun, operation: Operation) -> Finding | None:
         if code:
             maker = operation if code == "mask.inverted" else mask_maker(run, operation)
             return run.at(maker or operation, code)
-        if abs(carried - 1) > NEAR:
-            return _scaled_before(run) or run.at(operation, "scale.wrong", **_factors(run, factor))
         wrong = scale_finding(run, factor)
         return run.at(operation, wrong.code, **wrong.facts)
     return None
@@ -154,18 +129,7 @@ def _wrong_masks(size: int) -> list[tuple[str, Tensor]]:
         ("mask.past", ones.tril(-1)),
         ("mask.diagonal", ones.triu()),
         ("mask.late", ones.triu(2)),
-        ("mask.late", ones.triu(3)),
-        ("mask.everything", ones),
     ]
-
-
-def _scaled_before(run: LabeledRun) -> Finding | None:
-    """Return the line that scales queries or keys which PyTorch's attention scales once more."""
-    for number in sorted(run.leads_here & run.from_x):
-        part = run.labels.get(number)
-        if part and part.name in PARTS and abs(part.factor - 1) > NEAR:
-            return run.at(run.operations[number], "scale.twice", name=part.name)
-    return None
 
 
 def another_product(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -181,7 +145,9 @@ def another_product(run: LabeledRun, operation: Operation) -> Finding | None:
         ):
             wrong = "values" if "values" in (one, other) else one
             where = _twin_of(run, wrong)
-            if {one, other} == {"queries", "values"} and _exchanged(run):
+            later = (run.operations[n] for n in run.leads_here if n > operation.number)
+            exchanged = any("keys" in run.names(made) for made in later)
+            if {one, other} == {"queries", "values"} and exchanged:
                 where = where or _first_of(run, "values")
             return run.at(where or operation, "scores.pair", pair=(one, other))
     return None
@@ -200,25 +166,6 @@ def _twin_of(run: LabeledRun, name: str) -> Operation | None:
     if len(first) < 2:
         return None
     return run.operations[first[-1]]
-
-
-def _exchanged(run: LabeledRun) -> bool:
-    """Return whether keys and values have changed places everywhere."""
-    q, k, v = (run.right(name) for name in PARTS)
-    scores = (run.root * q @ v.mT).masked_fill(causal_mask(q.shape[-2]), -torch.inf)
-    context = scores.softmax(dim=-1) @ k
-    return any(holds(run.operations[n].values, context) for n in run.leads_here & run.from_x)
-
-
-def weights_and_others(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find attention weights that multiply something else, or that are transposed."""
-    weights = run.right("attn_weights")
-    for name in ("keys", "queries"):
-        if holds(operation.values, weights @ run.right(name)):
-            return run.at(_twin_of(run, name) or operation, "values.other", name=name)
-    if holds(operation.values, weights.mT @ run.right("values")):
-        return run.at(operation, "weights.transposed")
-    return None
 
 
 # Scores come in: the scale
@@ -240,16 +187,13 @@ def wrong_scales(run: LabeledRun) -> dict[float, tuple[str, str]]:
     return {**by, **usual}
 
 
-def _factors(run: LabeledRun, factor: float) -> dict[str, float]:
-    return {"factor": factor, "right": run.root}
-
-
 def scale_finding(run: LabeledRun, factor: float) -> Finding:
     """Return what is wrong with scores that are multiplied by a wrong factor."""
+    facts = {"factor": factor, "right": run.root}
     for wrong, (code, by) in wrong_scales(run).items():
         if abs(factor - wrong) < NEAR:
-            return Finding(code, None, {**_factors(run, factor), "by": by})
-    return Finding("scale.wrong", None, _factors(run, factor))
+            return Finding(code, None, {**facts, "by": by})
+    return Finding("scale.wrong", None, facts)
 
 
 def wrong_scale(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -257,11 +201,6 @@ def wrong_scale(run: LabeledRun, operation: Operation) -> Finding | None:
     number, before = run.the_scores(operation)
     if not takes_softmax(run, operation) or what_is_wrong(run, before) != "scale":
         return None
-    for later in run.operations[operation.number + 1 :]:
-        if operation.number in later.parents and later.number in run.leads_here:
-            ratio = ratio_of(later.values, operation.values)
-            if ratio is not None and abs(before.factor * ratio - run.root) < NEAR:
-                return run.at(later, "scale.after-softmax")
     wrong = scale_finding(run, before.factor)
     scaler = None
     for later_number in sorted(run.leads_here & run.from_x):
@@ -273,8 +212,6 @@ def wrong_scale(run: LabeledRun, operation: Operation) -> Finding | None:
         product = math.prod(part.factor for part in _scaled_parts(run, later_number))
         if abs(label.factor / product - 1) > NEAR:
             scaler = run.operations[later_number]
-            if before.factor < 0 and label.factor / product < 0:
-                break
     scaler = scaler or list(run.chain(number))[-1]
     return run.at(scaler, wrong.code, **wrong.facts)
 
@@ -294,18 +231,8 @@ def _scaled_parts(run: LabeledRun, number: int) -> Iterator[Match]:
 
 def softmax_of_other_axes(run: LabeledRun, operation: Operation) -> Finding | None:
     """Find a softmax that runs over queries, heads, sequences, or several of them."""
-    number, before = run.the_scores(operation)
-    values, old = operation.values.double(), run.operations[number].values.double()
-    if values.shape != old.shape or before.layout is None:
-        return None
-    for dim, axes in enumerate(before.layout):
-        if close_or_nan(values, old.softmax(dim=dim)):
-            if axes == "j":
-                return None
-            if axes == "i" and is_transposed(before):
-                return run.at(list(run.chain(number))[-1], "scores.transposed")
-            return run.at(operation, "softmax.axis", axes=axes)
-    return None
+    axes = softmax_axes(run, operation)
+    return run.at(operation, "softmax.axis", axes=axes) if axes not in (None, "j") else None
 
 
 def no_softmax(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -314,16 +241,6 @@ def no_softmax(run: LabeledRun, operation: Operation) -> Finding | None:
 
 
 # Scores come in: the mask
-
-
-def wrong_keys_of_one_query(run: LabeledRun, operation: Operation) -> Finding | None:
-    """Find a loop over the tokens in which one meets other keys than those up to itself."""
-    number, before = run.the_scores(operation)
-    if not takes_softmax(run, operation) or what_is_wrong(run, before) != "keys":
-        return None
-    keys = before.index["j"].expand(masked_in(before).shape)[~masked_in(before)].tolist()
-    facts = {"token": int(before.index["i"]), "low": min(keys), "high": max(keys)}
-    return run.at(list(run.chain(number))[-1], "mask.rows", **facts)
 
 
 def mask_of_other_places(run: LabeledRun, operation: Operation) -> Finding | None:
@@ -341,15 +258,9 @@ def mask_of_other_places(run: LabeledRun, operation: Operation) -> Finding | Non
         for later, earlier in itertools.pairwise(chain)
         if _masked_count(run, later) != _masked_count(run, earlier)
     ]
-    too_much = [
-        later
-        for later in maskers[::-1]
-        if (label := run.labels[later.number])
-        and bool((masked_in(label) & ~future_in(label)).any())
-    ]
-    last = [*too_much, *maskers, run.operations[number]][0]
+    last = [*maskers, run.operations[number]][0]
     if pattern is None:
-        return run.at(last, "mask.differs")
+        return None  # it differs between heads or sequences
     return _mask_finding(run, last, pattern)
 
 
@@ -439,15 +350,10 @@ def fill_is_too_high(run: LabeledRun, operation: Operation) -> Finding | None:
     pattern = masked_pairs(run, before, changed | masked_in(before))
     if pattern is None or not bool((pattern & causal_mask(len(pattern))).any()):
         return None
-    for numbers, added in ((values[changed], False), ((values - old)[changed], True)):
-        one = float(numbers[0])
-        if not bool(((numbers - one).abs() < 1e-4 * max(1.0, abs(one))).all()):
-            continue
-        if added and abs(one - 1) < NEAR:
-            return run.at(operation, "mask.added")
-        maker = mask_maker(run, operation, ASSIGNS | FILLERS) if added else None
-        return run.at(maker or operation, "mask.fill", number=one)
-    return None
+    fill = float(values[changed][0])
+    if not bool((values[changed] - fill).abs().max() < 1e-4 * max(1.0, abs(fill))):
+        return None
+    return run.at(operation, "mask.fill", number=fill)
 
 
 def nan_of_a_mask(run: LabeledRun, operation: Operation) -> Finding | None:

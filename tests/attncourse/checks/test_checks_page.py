@@ -45,7 +45,7 @@ def test_it_names_what_a_verdict_carries():
     shown = re.findall(
         r"`(\w+)`", PAGE[PAGE.index("| Of a verdict") : PAGE.index("## The options")]
     )
-    carried = "holds sentence more code question line faults notes not_asked"
+    carried = "holds sentence more code question line faults notes"
     assert set(carried.split()) <= set(shown)
 
 

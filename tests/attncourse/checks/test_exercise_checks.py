@@ -64,14 +64,6 @@ def test_an_error_with_words_is_no_stub():
     assert "NotImplementedError: no mask yet." in verdict.sentence
 
 
-def test_a_beginning_without_a_return_is_not_attempted_yet():
-    begun = ONE_HEAD[: ONE_HEAD.index("        queries = self")]
-    assert check_causal_attention(write(begun)).sentence == (
-        "not attempted yet: forward makes keys and returns None. Add the steps that are missing, "
-        "and return the result."
-    )
-
-
 @pytest.mark.parametrize(
     ("check", "text", "last"),
     [
@@ -108,22 +100,20 @@ LINE = SourceLine(
     "MyMultiHeadAttention.forward", 12, "context_vec = attn_weights @ values  # " + "x" * 90
 )
 FACTS = {
-    "error": "RuntimeError", "message": "size mismatch", "shapes": {"keys": (2, 5)}, "when": "",
+    "error": "RuntimeError", "message": "size mismatch", "shapes": {"keys": (2, 5)},
     "sizes": {"b": 2, "num_tokens": 5, "d_out": 39}, "name": "queries", "names": ("keys", "values"),
-    "twin": "W_key.weight", "has": "W_query.weight, W_key.weight", "otherwise": "", "have": (2, 5),
-    "want": (2, 39), "meaning": "width of one head", "how": "are all 0", "num_heads": 3,
-    "operation": "add", "value": ", 2,", "use": "compute with x", "factor": 0.125, "right": 0.28,
-    "given": ("queries", "keys", "keys"), "what": "columns", "token": 0, "other": 1, "text": 0,
-    "pair": ("keys", "queries"), "by": "num_tokens", "number": -0.0, "length": 67, "num_tokens": 5,
-    "far": 1e6, "low": 0, "high": 2, "axes": "i", "dim": 1, "heads": (0, 1), "dtype": torch.float64,
-    "x_dtype": torch.float32, "returned": "list of 3", "filler": "zeros", "p": 0.25, "d_out": 39,
-    "context_length": 11, "level": 200.0, "turn": ".T", "plain": "dict", "line": LINE, "where": "It is",
-    "makes": "scores", "origin": "it was defined before", "defined": "Mine", "wanted": "d_in, d_out",
+    "has": "W_query.weight, W_key.weight", "otherwise": "", "have": (2, 5), "want": (2, 39),
+    "operation": "add", "factor": 0.125, "right": 0.28, "makes": "scores", "what": "columns",
+    "given": "d_out, d_in", "wanted": "d_in, d_out", "token": 0, "other": 1, "how": "in another order",
+    "pair": ("keys", "queries"), "by": "num_tokens", "number": -0.0, "num_tokens": 5, "far": 1e6,
+    "axes": "i", "dtype": torch.float64, "x_dtype": torch.float32, "returned": "list", "p": 0.25,
+    "d_out": 39, "num_heads": 3, "context_length": 11, "turn": ".T", "where": " in forward",
+    "origin": "it was defined before", "defined": "Mine",
 }  # fmt: skip
 
 
 def example(code: str) -> Finding:
-    facts = {"have": 2, "want": 3} if code in ("size.wrong", "heads.count") else {}
+    facts = {"have": 2, "want": 3} if code == "size.wrong" else {}
     return Finding(code, LINE, {**FACTS, **facts})
 
 
@@ -142,14 +132,6 @@ def test_a_code_without_a_sentence_is_refused():
         Finding("mask.typo")
 
 
-def test_a_sentence_says_under_which_condition_an_error_comes():
-    first = "b, num_tokens, d_in = x.shape"
-    long = several(SPLIT, {first: f"{first}\n        assert num_tokens < 20, 'long'"})
-    verdict = check_weight_split(write(long))
-    assert (verdict.question, verdict.code) == ("length", "error")
-    assert "With context_length=67: AssertionError: long." in verdict.sentence
-
-
 # Errors are read by torch's and Python's own words, which may change with a version. For each
 # alternative of a pattern, code that raises an error with these words.
 
@@ -161,7 +143,6 @@ def endless() -> None:
 
 
 RAISES = {
-    r"softmax\(\) missing": lambda: X.softmax(),
     "recursion depth": endless,
     "view size is not compatible": lambda: X.T.view(6),
     "is invalid for input of size": lambda: X.view(2, 2),
@@ -176,7 +157,6 @@ RAISES = {
     "Tensors, not ModuleList": lambda: torch.cat(nn.ModuleList([nn.ReLU()])),
     "expected Tensor as element": lambda: torch.cat([nn.ReLU()]),
     r"\[ModuleList\] is missing": lambda: nn.ModuleList([nn.ReLU()])(X),
-    "NoneType": lambda: None @ X,
     "cannot be multiplied": lambda: X @ X,
     "Expected size": lambda: X[None] @ X[None],
     "must match": lambda: X + X.T,
