@@ -174,8 +174,6 @@ def recorded_sheet() -> dict[str, Any]:
 
 
 # The picture that stays where nothing can be moved
-
-
 SIZE = 24.0  # of the letters of the sentence, in pixels
 ROWS = 64.0, 128.0, 192.0  # the middles of the three lines
 WHAT = 466.0  # where a line says what was done

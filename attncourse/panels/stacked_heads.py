@@ -29,12 +29,7 @@ SHARP = 4000.0  # so large that softmax chooses one key; where two tie, nothing 
 
 
 def add_places(inputs: Tensor) -> Tensor:
-    """Return tokens with two numbers more: their position, as a point on a circle.
-
-    >>> add_places(torch.zeros(2, 1))
-    tensor([[0.0000, 1.0000, 0.0000],
-            [0.0000, 0.9659, 0.2588]])
-    """
+    """Return tokens with two numbers more: their position, as a point on a circle."""
     angles = STEP * torch.arange(len(inputs))
     places = torch.stack((angles.cos(), angles.sin()), dim=-1)  # (num_tokens, 2)
     return torch.cat((inputs, places), dim=-1)  # (num_tokens, d_in)
