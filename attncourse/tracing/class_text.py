@@ -1,4 +1,4 @@
-"""The text of what a learner wrote: its functions and lines, and what they read from elsewhere."""
+"""The text of what a learner wrote: its functions and lines."""
 
 from __future__ import annotations
 
@@ -70,10 +70,6 @@ class ClassText:
         """The name of the class's own forward; empty if it has none."""
         return next((name for name in self.trees if name.endswith("forward")), "")
 
-    def line_at(self, function: str, node: ast.AST) -> SourceLine | None:
-        """Return the line of a node in a function."""
-        return self.line_of_number(function, getattr(node, "lineno", 0))
-
     def line_of_number(self, function: str, number: int) -> SourceLine | None:
         """Return the statement at a line of a function."""
         statements = statements_of(self.functions[function].__code__)[1]
@@ -92,4 +88,4 @@ class ClassText:
     def last_line(self, function: str) -> SourceLine | None:
         """Return the last statement of a function."""
         tree = self.trees.get(function)
-        return self.line_at(function, tree.body[-1]) if tree is not None else None
+        return self.line_of_number(function, tree.body[-1].lineno) if tree is not None else None
