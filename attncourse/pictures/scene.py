@@ -214,7 +214,7 @@ def add_caption(scene: Scene, line: str) -> Scene:
     ]
     y = lines[-1].y + 1.4 * SIZE
     items = (*lines, *shift(scene.items, 0, y))
-    return Scene(width, y + scene.height, f"{line}. {scene.alt}", items)
+    return Scene(width, y + scene.height, f"{line.removesuffix('.')}. {scene.alt}", items)
 
 
 def _hatching(box: Box) -> list[Line]:

@@ -1,5 +1,6 @@
 """Every shape comment in attncourse is true."""
 
+import inspect
 from pathlib import Path
 
 import torch
@@ -18,19 +19,12 @@ from support.shape_comments import reading
 from support.small_llama import small_model
 
 COURSE = Path(attncourse.__file__).parent
-DRAWN = (
-    "pictures/weights",
-    "pictures/arcs",
-    "learning/record",
-    "panels/stacked_heads",
-    "variants/inlined",
-)
-DRAWN += ("panels/weight_split", "panels/gallery")
-DRAWN += ("panels/online_softmax",)
+DRAWN = [COURSE / f"{name}.py" for name in ("pictures/weights", "pictures/arcs", "learning/record")]
+DRAWN += [COURSE / "variants" / "inlined.py"]
+DRAWN += [Path(inspect.getfile(panel.compute)) for panel in ALL_PANELS]
 OWN_SIZES = {
     "online softmax": {"head_dim": 2},
     "stacked heads": {"head_dim": 2, "d_in": 5},
-    "number steps": {"num_tokens": 3, "d_in": 6},
     "weight split": {"d_out": 12},
     "gallery": {"num_heads": 2, "d_out": 8},
 }
@@ -38,7 +32,7 @@ OWN_SIZES = {
 
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    found = reading(*(COURSE / f"{name}.py" for name in DRAWN))
+    found = reading(*DRAWN)
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
