@@ -357,6 +357,16 @@ WRONG = [
     Wrong("dropout on output", SPLIT_GPT, "dropout.values",
       {"        att = self.dropout(att)\n": "",
        "y = self.out_proj(y)": "y = self.dropout(self.out_proj(y))"}),
+    Wrong("dropout seeded", ONE_BUFFER, "dropout.fixed",
+      {"attn_weights = self.dropout(attn_weights)":
+       "torch.manual_seed(1)\n        attn_weights = self.dropout(attn_weights)"},
+      "attn_weights = self.dropout(attn_weights)"),
+    Wrong("dropout of whole heads", SPLIT_COURSE, "dropout.together",
+      {"self.dropout(attn_weights)": "F.dropout2d(attn_weights, self.dropout.p, self.training)"}),
+    Wrong("rows beyond the mask leak", ONE_BUFFER, "length.leaks",
+      {'raise ValueError("too many tokens")': "num_tokens = self.context_length",
+       "attn_scores.masked_fill_(self.mask[:num_tokens, :num_tokens], -torch.inf)":
+       "attn_scores[:, :num_tokens, :num_tokens].masked_fill_(self.mask[:num_tokens, :num_tokens], -torch.inf)"}, ""),
     Wrong("dropout always functional", ONE_BADDBMM, "dropout.eval",
       {"F.dropout(a, self.p, self.training)": "F.dropout(a, self.p)"}),
     Wrong("mask cached first length", ONE_INIT_CACHE, "error.shapes",

@@ -44,6 +44,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("dropout in eval", questions.dropout_in_eval, RUNS),
     Question("dropout at all", questions.something_is_dropped, CALM),
     Question("dropout in training", questions.each_weight_is_dropped_or_grown, SOME),
+    Question("dropout by number", questions.each_weight_is_dropped_for_itself, SOME),
     Question("uneven heads", questions.uneven_heads, WHOLE),  # in a note
     Question("another device", questions.another_device, WHOLE),
     Question("another dtype", questions.another_dtype, WHOLE),  # in a note

@@ -182,13 +182,18 @@ def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) ->
 
 
 def many_tokens(pair: Comparison) -> Finding | None:
-    """A text longer than context_length: forward refuses it, or all its rows come out."""
+    """A text longer than context_length: forward refuses it, or all its rows come out, masked."""
     mine, _ = pair.build()
     x = pair.usual_x(num_tokens=CONTEXT_LENGTH + 2)
     with suppress(FaultFound):  # it may refuse
-        if run(mine, x).shape[:2] != x.shape[:2]:
+        have = run(mine, x)
+        if have.shape[:2] != x.shape[:2]:
             cut = pair.first_line(mine, x, lambda o: o.values.shape[:2] == (B, CONTEXT_LENGTH))
             return Finding("length.cropped", cut)
+        changed = x.clone()
+        changed[:, -1] += 1
+        if not close(run(mine, changed)[:, :-1], have[:, :-1]):
+            return Finding("length.leaks")
     return None
 
 
@@ -284,6 +289,21 @@ def each_weight_is_dropped_or_grown(pair: Comparison) -> Finding | None:
     if abs(factor - (1 - DROPOUT) ** -2) < 1e-4:
         return Finding("dropout.twice", line)
     return Finding("dropout.share", line, {"p": DROPOUT})
+
+
+def each_weight_is_dropped_for_itself(pair: Comparison) -> Finding | None:
+    """Weights are dropped anew in each call, and not together in rows, heads or sequences."""
+    mine, _ = pair.build(training=True, dropout=DROPOUT)
+    x = pair.marked_tokens(b=16)
+    torch.default_generator.manual_seed(4)
+    first, second = (pair.attn_weights_of(mine, x)[..., :NUM_TOKENS] == 0 for _ in range(2))
+    found = Finding("dropout.fixed") if first.equal(second) else None
+    row = first[:, :, -1]  # the last query, which may attend to all tokens: (b, num_heads, keys)
+    for dim, what in enumerate(("the same in all sequences", "the same in all heads", "in rows")):
+        alike = row.shape[dim] > 1 and bool((row.amax(dim=dim) == row.amin(dim=dim)).all())
+        if found is None and alike:
+            found = Finding("dropout.together", None, {"what": what})
+    return found and found.at(pair.line_of_dropout(mine, x, pair.weights()))
 
 
 # Other devices and dtypes: no exercise asks for them, so what is found is a note

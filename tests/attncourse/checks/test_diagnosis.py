@@ -221,7 +221,7 @@ def test_a_verdict_carries_all_faults_and_details():
 
 def test_questions_can_be_left_out():
     wrong = changed(SPLIT, "self.dropout(attn_weights)", "attn_weights")
-    skip = ("dropout at all", "dropout in training")
+    skip = ("dropout at all", "dropout in training", "dropout by number")
     assert check_weight_split(wrong, skip=skip[1:]).code == "dropout.none"
     assert check_weight_split(wrong, skip=skip)
     with pytest.raises(ValueError, match="skip='scales' is neither a question nor an argument"):
