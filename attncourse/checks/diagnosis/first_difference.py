@@ -84,7 +84,8 @@ MAKES = {
 def observed(run: LabeledRun, operation: Operation, known: str) -> Finding:
     """Return what is seen of an operation: what comes in is right, and what comes out is not."""
     names = tuple(sorted(run.names(operation), key=[*run.named].index))
-    return run.at(operation, "wrong", names=names, makes=MAKES[known])
+    makes = MAKES["attn_weights" if names == ("values",) else known]  # values meet no keys
+    return run.at(operation, "wrong", names=names, makes=makes)
 
 
 def first_difference(run: LabeledRun) -> Finding | None:
