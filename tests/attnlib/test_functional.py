@@ -87,6 +87,15 @@ def test_scores_are_scaled_by_the_root_of_the_width():
     torch.testing.assert_close(attn_weights.log().diff().item(), 3.0)
 
 
+def test_the_arguments_are_not_changed():
+    given = (*three(), causal_mask(T))
+    kept = [tensor.clone() for tensor in given]
+    attention(*given)
+    for tensor, before in zip(given, kept, strict=True):
+        assert torch.equal(tensor, before)
+        assert tensor._version == 0
+
+
 def test_dropout_falls_on_the_weights_after_softmax():
     queries, keys, values = three()
     _, whole = attention(queries, keys, values, causal_mask(T))
