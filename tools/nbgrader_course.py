@@ -94,6 +94,10 @@ CELL = """\
 {check}
 points = int(bool({verdict}))
 ### BEGIN HIDDEN TESTS
+# A traceback of the check shows a few lines after it, and feedback shows the traceback.
+# So these lines stand between the check and the tests.
+#
+#
 exec({tools!r})  # a check refuses what another cell than its own defines: define nothing here
 for test, seed, expected in {tests}:
     try:
