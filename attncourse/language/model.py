@@ -145,6 +145,10 @@ class Llama(nn.Module):
         With caches, one for each block, x are the tokens that follow those in the caches.
         """
         options: list[dict[str, Any]] = [{"cache": c} for c in caches] or [{}] * len(self.blocks)
+        attentions = [cast(Any, block).attention for block in self.blocks]
+        if all(type(attention) is FusedMultiHeadAttention for attention in attentions):
+            cos_sin = attentions[0].cos_sin(x, caches[first] if caches else None)
+            options = [{**own, "cos_sin": cos_sin} for own in options]  # all layers rotate alike
         for block, own in zip(self.blocks[first:], options[first:], strict=True):
             x = block(x, **own)  # (b, num_tokens, width)
         return x
