@@ -18,6 +18,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,6 +159,12 @@ def cache_goal(samples: dict[str, list[float]]) -> Goal:
     return Goal("next token: with cache / without", share, 1 / 20, 1 / 20)
 
 
+def mask_goal(samples: dict[str, list[float]]) -> Goal:
+    """Compare the next token with a mask with the next token without."""
+    share = ratio(samples, "with cache, masked", "with cache")
+    return Goal("next token: masked / not masked", share, 1.05, 1.10)
+
+
 def memory_goals(found: dict[str, list[float]]) -> Iterator[Goal]:
     """Compare bytes and seconds with their limits."""
     limits = {"fused forward, GB added to peak": 1.0, "import attnlib over torch, s": 0.05}
@@ -237,33 +244,37 @@ def grid_point(plan: Plan, num_heads: int, num_tokens: int) -> dict[str, Any]:
 
 
 def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
-    """Return two functions that compute the output for one more token, with a cache and without.
+    """Return functions that compute the output for one more token, with a cache and without.
 
-    The cache holds num_tokens tokens; each call overwrites the token that the last one added.
+    One of them has a mask, which masks nothing: it costs the same, and all results are equal. The
+    cache holds num_tokens tokens; each call overwrites the token that the last one added.
     """
+    is_masked = torch.zeros(1, 1, 1, num_tokens + 1, dtype=torch.bool)
     x = torch.randn(1, num_tokens + 1, fused.d_in)
     cache = fused.new_cache(batch_size=1, max_tokens=num_tokens + 1)
     with torch.no_grad():
         fused(x[:, :-1], cache=cache)
 
-    def with_cache() -> torch.Tensor:
+    def with_cache(**options: torch.Tensor) -> torch.Tensor:
         cache.num_tokens = num_tokens
         with torch.no_grad():
-            return fused(x[:, -1:], cache=cache)
+            return fused(x[:, -1:], cache=cache, **options)
 
     def without() -> torch.Tensor:
         with torch.no_grad():
             return fused(x)[:, -1:]
 
-    return {"with cache": with_cache, "without": without}
+    masked = partial(with_cache, is_masked=is_masked)
+    return {"with cache": with_cache, "with cache, masked": masked, "without": without}
 
 
-def time_cache(plan: Plan) -> dict[str, list[float]]:
-    """Time the next token with a cache and without."""
+def time_cache(plan: Plan) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Time the next token with a cache and without; then with a mask and without."""
     sizes = (plan.width, plan.width, plan.cached + 1, 0.0, plan.num_heads)
     calls = next_token(FusedMultiHeadAttention(*sizes).eval(), plan.cached)
     require_equal(calls, 1e-5)
-    return time_in_turns(calls, plan.budget)
+    masked = {name: calls[name] for name in ("with cache", "with cache, masked")}
+    return time_in_turns(calls, plan.budget), time_in_turns(masked, plan.budget, most=400)
 
 
 def memory(plan: Plan) -> dict[str, list[float]]:
@@ -318,7 +329,8 @@ def measure(plan: Plan) -> dict[str, Any]:
     for b, num_tokens in plan.shapes:
         for passes in plan.passes:
             speed |= time_shape(plan, b, num_tokens, passes)
-    parts = {"grid": list(grid(plan)), "cache": time_cache(plan), "memory": memory(plan)}
+    cache, mask = time_cache(plan)
+    parts = {"grid": list(grid(plan)), "cache": cache, "mask": mask, "memory": memory(plan)}
     return {"machine": machine(), "speed": speed, **parts}
 
 
@@ -334,7 +346,8 @@ def report(result: dict[str, Any]) -> str:
         faults = {name: int(quartiles(each).median) for name, each in point["page_faults"].items()}
         lines.append(f"{point['where']}, page faults: {faults}")
     goals = [speed_goal(where, entry["fastest"]) for where, entry in result["speed"].items()]
-    goals += [cache_goal(result["cache"]), *memory_goals(result["memory"])]
+    goals += [cache_goal(result["cache"]), mask_goal(result["mask"])]
+    goals += memory_goals(result["memory"])
     return "\n".join([*lines, "", table(goals)])
 
 
