@@ -14,6 +14,7 @@ import argparse
 import ast
 import os
 import random
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -131,10 +132,13 @@ def plant_at_random(count: int, seed: int) -> int:
     AUDIT.mkdir(parents=True)
     copy = copy_project(ROOT, AUDIT / "copy")
     config, session = AUDIT / "audit.toml", AUDIT / "audit.sqlite"
-    command = " ".join([*PYTEST, "-m", "not\\ slow", "tests/attnlib"])
+    tests = [*PYTEST, "-m", "not slow", "tests/attnlib"]
+    code, output = run(copy, *tests)
+    if code:
+        raise SystemExit(f"{output}\nThe tests fail without any fault.")
     config.write_text(
         f'[cosmic-ray]\nmodule-path = "attnlib"\ntimeout = {LIMIT}.0\nexcluded-modules = []\n'
-        f"test-command = '{command}'\n"
+        f'test-command = "{shlex.join(tests)}"\n'
         '[cosmic-ray.distributor]\nname = "local"\n'
     )
     cosmic_ray = str(Path(sys.executable).with_name("cosmic-ray"))
@@ -154,7 +158,9 @@ def plant_at_random(count: int, seed: int) -> int:
         for job in {row[0] for row in rows} - chosen:
             for table in ("mutation_specs", "work_items"):
                 database.execute(f"delete from {table} where job_id = ?", (job,))
-    subprocess.run([cosmic_ray, "exec", str(config), str(session)], cwd=copy, check=True)
+    code, output = run(copy, cosmic_ray, "exec", str(config), str(session), limit=count * LIMIT)
+    if code:
+        raise SystemExit(output)
     with sqlite3.connect(session) as database:
         results = list(database.execute("select test_outcome, diff from work_results"))
     survived = [diff for outcome, diff in results if "KILLED" not in str(outcome).upper()]

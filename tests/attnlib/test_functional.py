@@ -131,6 +131,18 @@ def test_a_mask_may_be_mapped_and_never_enlarges_the_result():
 
 
 @pytest.mark.promise(number=25)
+def test_queries_may_be_shared_by_all_and_have_a_mask_for_each():
+    queries, keys, values = three()
+    is_masked = torch.stack([causal_mask(T), causal_mask(T).mT])[:, None]  # (B, 1, T, T)
+    alike = queries[:1].expand_as(queries)
+    for found, expected in zip(
+        attention(queries[:1], keys, values, is_masked),
+        attention(alike, keys, values, is_masked),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected)
+
+
 def test_keys_and_values_may_be_shared_by_all():
     queries, keys, values = three(NUM_KEYS, VALUE_DIM)
     found = attention(queries, keys[:1, :1], values[0, 0])
